@@ -28,7 +28,7 @@ use crate::reader::Storage;
 use crate::rows::pack::Delta;
 use crate::rows::{recent, recent_txnum, txnum};
 use crate::scripthash::ScriptHash;
-use crate::share::{SHARE_BITS_MAX, Share, on_threads};
+use crate::share::{SHARE_BITS_MAX, Share};
 use crate::snapshot::Snapshot;
 use crate::source::{BlockId, Node};
 use crate::touched::TouchedScripts;
@@ -283,19 +283,21 @@ impl Index {
         let filters = self.delta_filters(delta, fresh.txs());
         let store = &*self.shared.storage.store;
         let key_length = next.key_length;
-        let (threads, shares) = (self.shared.runtime.threads(), Share::each(SHARE_BITS_MAX).collect());
-        let runs = on_threads(threads, shares, |share| {
+        let write = |share: &Share| {
             let mut rows = RunSet::new(store);
-            for (key, txnum, row) in fresh.rows(share) {
+            for (key, txnum, row) in fresh.rows(*share) {
                 filters.scripts.add(key.prefix);
                 rows.push(recent::table(&delta), &recent::key(key, txnum), &recent::value(&row))?;
             }
-            for (hash, txnum) in fresh.hashes(share) {
+            for (hash, txnum) in fresh.hashes(*share) {
                 filters.txids.add(txnum::kept(*hash, key_length));
                 rows.push(recent_txnum::table(&delta), &recent_txnum::key(*hash, *txnum), &[])?;
             }
             rows.finish()
-        })?;
+        };
+        let shares: Vec<Share> = Share::each(SHARE_BITS_MAX).collect();
+        let threads = self.shared.runtime.threads();
+        let runs = parallel::in_chunks(threads, &shares, 1, |some| some.iter().map(write).collect())?;
         store.bulk_load(runs.into_iter().flatten().chain(rows.finish()?).collect())?;
         Ok(store.publish(&next.encode())?)
     }

@@ -44,7 +44,7 @@ impl KeyFilter {
     }
 
     /// The filter's shares, of `bits` bits, for as many threads. Nobody else has the filter yet.
-    pub(crate) fn shares(&mut self, bits: u32) -> impl Iterator<Item = FilterShare<'_>> {
+    fn shares(&mut self, bits: u32) -> impl Iterator<Item = FilterShare<'_>> {
         let (all, keys) = (self.lines.len(), &self.keys);
         let lines = self.lines.chunks_exact_mut(all >> bits).enumerate();
         lines.map(move |(number, lines)| FilterShare { before: number * lines.len(), lines, all, keys })
@@ -93,6 +93,12 @@ impl FilterShare<'_> {
     }
 }
 
+/// The lines of both filters of a pack for a share of the keys.
+pub(crate) struct FilterShares<'a> {
+    pub(crate) scripts: FilterShare<'a>,
+    pub(crate) txids: FilterShare<'a>,
+}
+
 /// The bits of a key in its line: 9 bits of a second hash choose each.
 fn probes(hash: u64) -> impl Iterator<Item = (usize, u64)> {
     let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -115,6 +121,12 @@ pub(crate) struct Filters {
 impl Filters {
     pub(crate) fn new(scripts: u64, txids: u64) -> Self {
         Self { scripts: KeyFilter::new(scripts), txids: KeyFilter::new(txids), is_whole: AtomicBool::new(true) }
+    }
+
+    /// The shares of both, of `bits` bits, for as many threads. Nobody else has the filters yet.
+    pub(crate) fn shares(&mut self, bits: u32) -> impl Iterator<Item = FilterShares<'_>> {
+        let shares = self.scripts.shares(bits).zip(self.txids.shares(bits));
+        shares.map(|(scripts, txids)| FilterShares { scripts, txids })
     }
 
     /// Filters that lack keys which are there already, until [`Self::finish`].

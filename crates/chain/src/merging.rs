@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use birdhouse_store::FinishedRun;
+use parking_lot::Mutex;
 
 pub(crate) use self::plan::{Bounds, Growth, Plan, plan};
 pub(crate) use self::streams::{keys_of_delta, keys_of_pack};
@@ -22,14 +23,15 @@ use crate::build::row_writer::{ScriptRowWriter, TxnumRowWriter};
 use crate::build::run_set::RunSet;
 use crate::error::{Error, Result};
 use crate::fresh::Fresh;
-use crate::key_filter::{FilterShare, Filters};
+use crate::key_filter::{FilterShare, FilterShares, Filters};
 use crate::manifest::TxNumRange;
+use crate::parallel;
 use crate::part::Part;
 use crate::rows::long::Summary;
 use crate::rows::pack::{Delta, Pack};
 use crate::rows::script;
 use crate::runtime::{Runtime, Spawned};
-use crate::share::{SHARE_BITS_MAX, Share, on_threads};
+use crate::share::{SHARE_BITS_MAX, Share};
 use crate::snapshot::Snapshot;
 use crate::txnum::TxNum;
 
@@ -215,24 +217,35 @@ impl Merge {
     /// [`Error::Cancelled`] once `stop` is set; failures of the store; damaged rows.
     pub(crate) fn run(&self, stop: &AtomicBool) -> Result<Merged> {
         let mut filters = filters_for(&self.pack, self.scripts_about);
-        let bits = self.share_bits();
-        let mut shares: Vec<_> = Share::each(bits).map(|share| (share, None, None)).collect();
-        if let Some(filters) = &mut filters {
-            let lines = filters.scripts.shares(bits).zip(filters.txids.shares(bits));
-            for ((_, scripts, txids), lines) in shares.iter_mut().zip(lines) {
-                (*scripts, *txids) = (Some(lines.0), Some(lines.1));
-            }
-        }
-        let merged = on_threads(self.snapshot.shared.runtime.threads(), shares, |(share, scripts, txids)| {
-            let mut set = RunSet::new(&*self.snapshot.shared.storage.store);
-            let written = self.merge_scripts(&mut set, share, scripts, stop)?;
-            self.merge_txnums(&mut set, share, txids, stop)?;
-            Ok((written, set.finish()?))
-        })?;
+        let merged = {
+            let bits = self.share_bits();
+            let mut lines = filters.as_mut().map(|filters| filters.shares(bits));
+            let mut next_lines = || lines.as_mut().and_then(Iterator::next).map(Mutex::new);
+            let shares: Vec<_> = Share::each(bits).map(|share| (share, next_lines())).collect();
+            parallel::in_chunks(self.snapshot.shared.runtime.threads(), &shares, 1, |some| {
+                some.iter().map(|(share, lines)| self.merge_share(*share, lines.as_ref(), stop)).collect()
+            })?
+        };
         let pack = Pack { scripts: merged.iter().map(|(scripts, _)| scripts).sum(), ..self.pack };
         let runs = merged.into_iter().flat_map(|(_, runs)| runs).collect();
         let (live, stale, filters) = (self.live.clone(), self.stale.clone(), filters.map(Arc::new));
         Ok(Merged { plan: self.plan, pack, live, stale, runs, filters })
+    }
+
+    /// Merges a share of the keys, and adds these to the lines of the filters. Returns the number of scripts, and the
+    /// runs.
+    fn merge_share(
+        &self,
+        share: Share,
+        lines: Option<&Mutex<FilterShares<'_>>>,
+        stop: &AtomicBool,
+    ) -> Result<(u64, Vec<FinishedRun>)> {
+        let mut set = RunSet::new(&*self.snapshot.shared.storage.store);
+        let mut lines = lines.map(Mutex::lock);
+        let (scripts, txids) = lines.as_deref_mut().map(|lines| (&mut lines.scripts, &mut lines.txids)).unzip();
+        let written = self.merge_scripts(&mut set, share, scripts, stop)?;
+        self.merge_txnums(&mut set, share, txids, stop)?;
+        Ok((written, set.finish()?))
     }
 
     /// The bits of the shares that threads merge. A share has whole buckets of each pack.
@@ -256,7 +269,7 @@ impl Merge {
         &self,
         set: &mut RunSet<'_>,
         share: Share,
-        mut filter: Option<FilterShare<'_>>,
+        mut filter: Option<&mut FilterShare<'_>>,
         stop: &AtomicBool,
     ) -> Result<u64> {
         let snapshot = &*self.snapshot;
@@ -313,7 +326,7 @@ impl Merge {
         &self,
         set: &mut RunSet<'_>,
         share: Share,
-        mut filter: Option<FilterShare<'_>>,
+        mut filter: Option<&mut FilterShare<'_>>,
         stop: &AtomicBool,
     ) -> Result<()> {
         let snapshot = &*self.snapshot;

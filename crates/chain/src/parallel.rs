@@ -1,4 +1,4 @@
-//! Work on a list by several threads that mostly wait for the disk or the node.
+//! Work on a list by several threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -75,5 +75,14 @@ mod tests {
         let items: Vec<u32> = (0..1000).collect();
         let failed = map(8, &items, |item| if *item == 500 { Err(Error::NoBlocks) } else { Ok(*item) });
         assert!(matches!(failed, Err(Error::NoBlocks)));
+        for threads in [1, 4] {
+            let each = |work: fn(u32) -> Result<u32>, items: &[u32]| {
+                in_chunks(threads, items, 1, |some| some.iter().copied().map(work).collect())
+            };
+            assert_eq!(each(|item| Ok(item * 2), &[1, 2, 3, 4]).unwrap(), [2, 4, 6, 8]);
+            let failed = each(|item| if item == 2 { Err(Error::NoBlocks) } else { Ok(item) }, &[1, 2, 3]);
+            assert!(matches!(failed, Err(Error::NoBlocks)));
+            assert!(each(Ok, &[]).unwrap().is_empty());
+        }
     }
 }

@@ -1,12 +1,9 @@
 //! Shares of all keys: those that begin with the same bits. Threads write the rows of one share each.
 
 use std::ops::Range;
-use std::panic::resume_unwind;
-use std::thread;
 
 use birdhouse_store::{Direction, KeyRange};
 
-use crate::error::Result;
 use crate::rows::{bucket_key, bucket_of};
 
 /// Keys whose first bits are a number. Keyed hashes are spread evenly, so shares are of one size.
@@ -63,35 +60,10 @@ impl Share {
     }
 }
 
-/// Does `work` for each item, the first one on the calling thread and the others on threads of their own; if `threads`
-/// is 1, one after the other.
-///
-/// # Errors
-/// The first error in the order of the items.
-pub(crate) fn on_threads<T: Send, R: Send>(
-    threads: usize,
-    items: Vec<T>,
-    work: impl Fn(T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
-    if threads == 1 {
-        return items.into_iter().map(work).collect();
-    }
-    thread::scope(|scope| {
-        let mut items = items.into_iter();
-        let first = items.next();
-        let others: Vec<_> = items.map(|item| scope.spawn(|| work(item))).collect();
-        let first = first.map(&work);
-        let others = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        // All have ended before an error is returned.
-        first.into_iter().chain(others).collect::<Vec<_>>().into_iter().collect()
-    })
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::error::Error;
 
     #[test]
     fn shares_have_every_key_once() {
@@ -112,15 +84,5 @@ mod tests {
             }
         }
         assert_eq!(Share::each(0).collect::<Vec<_>>(), [Share::ALL]);
-    }
-
-    #[test]
-    fn results_stand_in_the_order_of_the_items() {
-        for threads in [1, 4] {
-            assert_eq!(on_threads(threads, vec![1, 2, 3, 4], |item| Ok(item * 2)).unwrap(), [2, 4, 6, 8]);
-            let work = |item| if item == 2 { Err(Error::NoBlocks) } else { Ok(item) };
-            assert!(matches!(on_threads(threads, vec![1, 2, 3], work), Err(Error::NoBlocks)));
-            assert!(on_threads(threads, Vec::<u8>::new(), Ok).unwrap().is_empty());
-        }
     }
 }

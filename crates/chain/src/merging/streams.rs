@@ -207,7 +207,7 @@ pub(crate) fn txnums_of_delta<'a>(
 /// Adds the keys of a pack to filters.
 pub(crate) fn keys_of_pack(snapshot: &Snapshot, pack: &Pack, filters: &Filters) -> Result<()> {
     let table = script::table(pack);
-    let mut rows = Rows::new(snapshot, table, Share::ALL.hashes());
+    let mut rows = Rows::new(snapshot, table, Share::ALL.buckets(pack.script_bits));
     while let Some((key, value)) = rows.next()? {
         let keys = script::keys(&key, &value, pack).map_err(Error::malformed(table))?;
         for script in keys {
@@ -215,7 +215,7 @@ pub(crate) fn keys_of_pack(snapshot: &Snapshot, pack: &Pack, filters: &Filters) 
         }
     }
     let table = txnum::table(pack);
-    let mut rows = Rows::new(snapshot, table, Share::ALL.hashes());
+    let mut rows = Rows::new(snapshot, table, Share::ALL.buckets(pack.txnum_bits));
     while let Some((key, value)) = rows.next()? {
         txnum::each(&key, &value, pack, |hash, _| filters.txids.add(hash)).map_err(Error::malformed(table))?;
     }
