@@ -44,7 +44,7 @@ pub(crate) struct Generation<'a> {
     pub(crate) first_txnums: &'a [TxNum],
     pub(crate) keyer: &'a Keyer,
     pub(crate) txids: &'a Txids<'a>,
-    pub(crate) scripts: Spool<Record>,
+    pub(crate) scripts: &'a Spool<Record>,
     /// Bytes of records after which it ends.
     pub(crate) spool_bytes_max: u64,
     pub(crate) positions: Positions,
@@ -62,7 +62,7 @@ impl Generation<'_> {
             chain,
             first_txnums: self.first_txnums,
             keyer: self.keyer,
-            scripts: &self.scripts,
+            scripts: self.scripts,
             txids: self.txids,
             positions: &self.positions,
             progress,

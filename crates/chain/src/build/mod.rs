@@ -71,8 +71,9 @@ impl Build<'_> {
         };
         let mut manifest = self.resume(manifest, &txids)?;
         let keyer = Keyer::new(manifest.secret, manifest.key_length);
+        remove_leftovers(&self.options.temp_dir, manifest.built)?;
+        let scripts = Spool::create(&self.options.temp_dir, "scripts", SCRIPT_PARTITIONS)?;
         loop {
-            remove_leftovers(&self.options.temp_dir, manifest.built)?;
             let rows = |(pack, delta)| Rows {
                 build: self,
                 first_txnums: &first_txnums,
@@ -88,7 +89,7 @@ impl Build<'_> {
                 let report = rows((pack, delta)).of_runs(merging, &mut manifest)?;
                 return self.end(manifest, report);
             }
-            let generation = self.begin(&manifest, &first_txnums, &keyer, &txids)?;
+            let generation = self.begin(&manifest, &first_txnums, &keyer, &txids, &scripts)?;
             let end = generation.read()?;
             manifest.built += 1;
             manifest.next = first_txnums[end.0 as usize];
@@ -101,10 +102,10 @@ impl Build<'_> {
             }
             if is_last && manifest.built == 1 {
                 self.progress.start_rows(0, STEPS as u64);
-                let records = generation.scripts.bytes() / size_of::<Record>() as u64;
+                let records = scripts.bytes() / size_of::<Record>() as u64;
                 let scripts_about = records / RECORDS_PER_SCRIPT;
                 let rows = rows(layout(&manifest, packs_end, scripts_about));
-                let report = rows.of_spool(&generation.scripts, &generation.positions, &mut manifest)?;
+                let report = rows.of_spool(&scripts, &generation.positions, &mut manifest)?;
                 return self.end(manifest, report);
             }
             let tip = self.id(Height(end.0 - 1));
@@ -135,6 +136,7 @@ impl Build<'_> {
         first_txnums: &'a [TxNum],
         keyer: &'a Keyer,
         txids: &'a Txids<'a>,
+        scripts: &'a Spool<Record>,
     ) -> Result<Generation<'a>> {
         let start = start_of(manifest);
         let number = manifest.built + 1;
@@ -154,7 +156,7 @@ impl Build<'_> {
             first_txnums,
             keyer,
             txids,
-            scripts: Spool::create(&self.options.temp_dir, "scripts", SCRIPT_PARTITIONS)?,
+            scripts,
             spool_bytes_max: self.options.spool_bytes_max(SCRIPT_PARTITIONS, to_come),
             positions: Positions::create(self.block_file("positions", number))?,
         })

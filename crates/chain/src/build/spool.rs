@@ -53,7 +53,7 @@ impl<R: Plain> Spool<R> {
         Ok(Self { files, shift: 64 - partitions.ilog2(), bytes: AtomicU64::new(0), records: PhantomData })
     }
 
-    /// Bytes written so far.
+    /// Bytes of the records that wait.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -71,10 +71,13 @@ impl<R: Plain> Spool<R> {
         SpoolWriter { spool: self, buffers }
     }
 
-    /// All records of one partition, in no order. The file is emptied.
+    /// All records of one partition, in no order. The file is emptied, and takes records again afterwards: a file that
+    /// is used again costs the disk's folders less than a new one.
     pub(crate) fn take(&self, partition: usize) -> Result<Vec<R>> {
         let Partition { file, path, len } = &self.files[partition];
-        let bytes = usize::try_from(len.load(Ordering::Acquire)).expect("a partition fits memory");
+        let bytes = len.swap(0, Ordering::AcqRel);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let bytes = usize::try_from(bytes).expect("a partition fits memory");
         let mut records = vec![R::new_zeroed(); bytes / size_of::<R>()];
         file.read_exact_at(records.as_mut_slice().as_mut_bytes(), 0).map_err(Error::io("read", path))?;
         file.set_len(0).map_err(Error::io("truncate", path))?;
