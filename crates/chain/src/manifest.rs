@@ -25,7 +25,7 @@ use crate::source::BlockId;
 use crate::txnum::{Height, TxNum};
 
 /// The version of the format of all rows. Another release wrote a store with another number.
-const FORMAT_VERSION: u8 = 2;
+const FORMAT_VERSION: u8 = 3;
 
 /// Optional tables of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -39,6 +39,17 @@ impl ScriptKey {
         bytes
     }
 
+    /// The key as the first bits of a number.
+    pub(crate) fn to_bits(self) -> u128 {
+        u128::from(self.prefix) << 64 | u128::from(self.check) << 56
+    }
+
+    /// The reverse of [`Self::to_bits`].
+    pub(crate) fn from_bits(bits: u128) -> Self {
+        let [prefix @ .., check, _, _, _, _, _, _, _] = bits.to_be_bytes();
+        Self { prefix: u64::from_be_bytes(prefix), check }
+    }
+
     pub(crate) fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
         let [prefix @ .., check] = bytes;
         Self { prefix: u64::from_be_bytes(prefix), check }

@@ -31,13 +31,11 @@ struct KeyInRun(u128);
 
 impl KeyInRun {
     fn new(key: ScriptKey, run: usize) -> Self {
-        Self(u128::from(key.prefix) << 64 | u128::from(key.check) << 32 | run as u128)
+        Self(key.to_bits() | run as u128)
     }
 
     fn key(self) -> ScriptKey {
-        let [rest @ .., _, _, _, _] = self.0.to_be_bytes();
-        let [prefix @ .., _, _, _, check] = rest;
-        ScriptKey { prefix: u64::from_be_bytes(prefix), check }
+        ScriptKey::from_bits(self.0)
     }
 
     fn run(self) -> usize {

@@ -31,10 +31,10 @@ fn coin(txnum: u64, vout: u32, value: u64) -> Coin {
     Coin { out: TxOutNum { txnum: TxNum(txnum), vout }, value }
 }
 
-/// A pack of the transactions 300 to 600 with buckets of 8 bits.
+/// A pack of the transactions 300 to 600 with buckets of 15 bits.
 fn pack() -> Pack {
     let (start, end) = (TxNum(300), TxNum(600));
-    Pack { slot: 0, key_length: KeyLength::Narrow, script_bits: 8, txnum_bits: 8, start, end, scripts: 0 }
+    Pack { slot: 0, key_length: KeyLength::Narrow, script_bits: 15, txnum_bits: 15, start, end, scripts: 0 }
 }
 
 fn manifest() -> Vec<u8> {
@@ -76,7 +76,7 @@ fn script_row() -> KeyAndValue {
     bucket.push(&pack(), second, Inline::of(&[TxNum(302), TxNum(500)], &[], &spends, inner));
     let mut value = Vec::new();
     bucket.take_value(&pack(), &mut value);
-    (bucket_key(bucket_of(SCRIPT.prefix, 8)).to_vec(), value)
+    (bucket_key(bucket_of(SCRIPT.prefix, 15)).to_vec(), value)
 }
 
 /// The row of the document's example for each kind of the table `long`.
@@ -97,14 +97,14 @@ fn long_rows() -> [(&'static str, KeyAndValue); 4] {
 /// The example of each table: key and value.
 fn examples() -> BTreeMap<&'static str, KeyAndValue> {
     let (txpos_key, txpos_value) = txpos::rows(TxNum(5), &[81, 281, 500]).next().expect("one chunk");
-    let entries = [(0xab12_3456_0000_0000, TxNum(307)), (0xab12_3556_0000_0000, TxNum(500))];
+    let entries = [(0xab12_3456_0000_0000, TxNum(307)), (0xab13_3556_0000_0000, TxNum(500))];
     let recent = Recent { funded: vec![(1, 1_000_000)], spent: vec![coin(300, 0, 2_000_000)] };
     let stale = Recent { funded: vec![], spent: vec![coin(5, 6, 700)] };
     let mut examples = BTreeMap::from([
         ("manifest", (Vec::new(), manifest())),
         ("header", header_row()),
         ("txpos", (txnum_bytes(txpos_key).to_vec(), txpos_value)),
-        ("txnum", (bucket_key(0xab).to_vec(), txnum::value(&entries, &pack()))),
+        ("txnum", (bucket_key(bucket_of(entries[0].0, 15)).to_vec(), txnum::value(&entries, &pack()))),
         ("script", script_row()),
         ("recent", (recent::key(SCRIPT, TxNum(609)), recent::value(&recent))),
         ("recent_txnum", (recent_txnum::key(0xab12_3400_0000_0000, TxNum(609)), Vec::new())),

@@ -23,6 +23,7 @@ pub(crate) mod long;
 pub(crate) mod pack;
 pub(crate) mod recent;
 pub(crate) mod recent_txnum;
+pub(crate) mod remainders;
 pub(crate) mod script;
 pub(crate) mod stale;
 pub(crate) mod txid;
@@ -90,41 +91,6 @@ pub(crate) struct Coin {
 /// The key of a bucket: its number, big-endian.
 pub(crate) fn bucket_key(bucket: u32) -> [u8; 4] {
     bucket.to_be_bytes()
-}
-
-/// The first bytes of every hash in a bucket of `bits` bits: as many as the bucket's number decides.
-pub(crate) fn bucket_prefix(bucket: u32, bits: u32) -> Vec<u8> {
-    let aligned = if bits == 0 { 0 } else { bucket << (32 - bits) };
-    aligned.to_be_bytes()[..whole_bytes(bits)].to_vec()
-}
-
-/// The bytes that the number of a bucket decides.
-pub(crate) fn whole_bytes(bits: u32) -> usize {
-    bits as usize / 8
-}
-
-/// The index of the first of ascending items, `width` bytes each, that is not below `wanted`. Buckets keep 1 to 9 bytes
-/// of a key.
-pub(crate) fn first_not_below(items: &[u8], width: usize, wanted: &[u8]) -> usize {
-    // With a width that the compiler knows, two items are compared as numbers.
-    let search = match width {
-        1 => search::<1>,
-        2 => search::<2>,
-        3 => search::<3>,
-        4 => search::<4>,
-        5 => search::<5>,
-        6 => search::<6>,
-        7 => search::<7>,
-        8 => search::<8>,
-        9 => search::<9>,
-        _ => unreachable!("no bucket keeps {width} bytes of a key"),
-    };
-    search(items, wanted)
-}
-
-fn search<const WIDTH: usize>(items: &[u8], wanted: &[u8]) -> usize {
-    let wanted: &[u8; WIDTH] = wanted.try_into().expect("as wide as the items");
-    items.as_chunks().0.partition_point(|item: &[u8; WIDTH]| item < wanted)
 }
 
 /// The bucket of a keyed hash: its first `bits` bits.

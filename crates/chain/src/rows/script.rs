@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! key      bucket 4 BE                                              the first bits of the script key
-//! value    width 1 | scripts LEB128 | remainders, ascending | entries, in the same order
+//! value    width 1 | scripts LEB128 | keys, ascending (`remainders`) | entries, in the same order
 //! entry    head LEB128: transactions << 3 | more << 2 | min(coins, 3)          no transactions: a long script
 //!          [coins - 3 LEB128]  when the head has 3
 //!          [spends LEB128 | inner outputs LEB128 | their sum LEB128]  when more
@@ -10,19 +10,18 @@
 //!          coins: steps in the list of txnums << 2 | min(vout, 3) LEB128 [vout - 3 LEB128] | amount
 //!          spends: difference to the funding txnum before LEB128 | vout LEB128 | amount
 //! ```
-//! The remainder is the bytes of the key that the bucket's number does not decide, up to the pack's key length: 5 to 9.
-//!
 //! A script with more than [`INLINE_MAX`] transactions, coins or spends is *long*: its entry holds no more than that
 //! fact, and its rows are in `long`. The oldest pack keeps no tally of inner outputs: the transactions of a script that
 //! is not long can be read.
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed, put_first, put_leb128, put_uint_le, uint_width};
+use crate::bytes::{Cursor, Malformed, put_leb128, put_uint_le, uint_width};
 use crate::part::{Part, Tally};
 use crate::prefix::ScriptKey;
 use crate::rows::pack::{PACK_SLOTS, Pack};
-use crate::rows::{Coin, TxOutNum, amount, bucket_prefix, first_not_below, in_slots, put_amount, whole_bytes};
+use crate::rows::remainders::{Kept, RemainderReader, Remainders};
+use crate::rows::{Coin, TxOutNum, amount, in_slots, put_amount};
 use crate::txnum::TxNum;
 
 pub(crate) const TABLES: [Table; PACK_SLOTS] = in_slots(
@@ -48,8 +47,7 @@ const COINS_MASK: u64 = 3;
 /// One bucket while it is filled, ascending by key.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
-    scripts: u64,
-    remainders: Vec<u8>,
+    keys: Remainders,
     entries: Vec<u8>,
 }
 
@@ -81,15 +79,12 @@ impl<'a> Inline<'a> {
 
 impl Bucket {
     pub(crate) fn is_empty(&self) -> bool {
-        self.scripts == 0
+        self.keys.len() == 0
     }
 
     /// Adds a script; `None` stands for a long one.
     pub(crate) fn push(&mut self, pack: &Pack, key: ScriptKey, entry: Option<Inline<'_>>) {
-        self.scripts += 1;
-        let remainder = remainder_of(pack);
-        let bytes = u128::from(key.prefix) << 64 | u128::from(key.check) << 56;
-        put_first(&mut self.remainders, (bytes << (8 * remainder.start)).to_be_bytes(), remainder.len());
+        self.keys.push(key.to_bits(), kept(pack));
         match entry {
             Some(inline) => put_inline(&mut self.entries, pack, inline),
             None => put_leb128(&mut self.entries, 0),
@@ -100,16 +95,15 @@ impl Bucket {
     pub(crate) fn take_value(&mut self, pack: &Pack, out: &mut Vec<u8>) {
         out.clear();
         out.push(u8::try_from(width(pack)).expect("at most five"));
-        put_leb128(out, self.scripts);
-        out.append(&mut self.remainders);
+        put_leb128(out, self.keys.len() as u64);
+        self.keys.take(kept(pack), out);
         out.append(&mut self.entries);
-        self.scripts = 0;
     }
 }
 
-/// The bytes of a key that a bucket keeps.
-fn remainder_of(pack: &Pack) -> std::ops::Range<usize> {
-    whole_bytes(pack.script_bits)..pack.key_length.script_bytes()
+/// The bits of a key that a bucket keeps.
+fn kept(pack: &Pack) -> Kept {
+    Kept::new(pack.script_bits, pack.key_length.script_bytes())
 }
 
 /// Bytes of a txnum, counted from the start of the pack.
@@ -157,12 +151,7 @@ fn put_inline(out: &mut Vec<u8>, pack: &Pack, inline: Inline<'_>) {
 /// Finds a script in the value of its bucket.
 pub(crate) fn find(value: &[u8], key: ScriptKey, pack: &Pack) -> Result<Option<Found>, Malformed> {
     let mut reader = BucketReader::new(value, pack)?;
-    let key = key.to_bytes();
-    let wanted = &key[remainder_of(pack)];
-    let index = first_not_below(reader.remainders, reader.remainder_bytes, wanted);
-    if index == reader.len() || reader.remainder(index) != wanted {
-        return Ok(None);
-    }
+    let Some(index) = reader.keys.find(key.to_bits()).next() else { return Ok(None) };
     for _ in 0..index {
         reader.skip()?;
     }
@@ -187,26 +176,18 @@ pub(crate) fn each<E: From<Malformed>>(
 /// The keys of the scripts in a bucket, ascending.
 pub(crate) fn keys(key: &[u8], value: &[u8], pack: &Pack) -> Result<Vec<ScriptKey>, Malformed> {
     let bucket = u32::from_be_bytes(*Cursor::new(key).array("bucket")?);
-    let mut bytes = [0; ScriptKey::LEN];
-    let prefix = bucket_prefix(bucket, pack.script_bits);
-    bytes[..prefix.len()].copy_from_slice(&prefix);
     let reader = BucketReader::new(value, pack)?;
-    let key_at = |index| {
-        bytes[remainder_of(pack)].copy_from_slice(reader.remainder(index));
-        ScriptKey::from_bytes(bytes)
-    };
-    Ok((0..reader.len()).map(key_at).collect())
+    Ok(reader.keys.keys(bucket).map(ScriptKey::from_bits).collect())
 }
 
 /// The number of scripts in the value of a bucket.
 pub(crate) fn scripts(value: &[u8], pack: &Pack) -> Result<u64, Malformed> {
-    Ok(BucketReader::new(value, pack)?.len() as u64)
+    Ok(BucketReader::new(value, pack)?.keys.len() as u64)
 }
 
 struct BucketReader<'a> {
     width: usize,
-    remainders: &'a [u8],
-    remainder_bytes: usize,
+    keys: RemainderReader<'a>,
     cursor: Cursor<'a>,
 }
 
@@ -224,20 +205,9 @@ impl<'a> BucketReader<'a> {
         if !(1..=TxNum::LEN).contains(&width) {
             return Err(cursor.malformed("width"));
         }
-        let remainder_bytes = remainder_of(pack).len();
         let scripts = cursor.leb128("scripts")?;
-        let bytes = usize::try_from(scripts).ok().and_then(|n| n.checked_mul(remainder_bytes));
-        let bytes = bytes.ok_or_else(|| cursor.malformed("scripts"))?;
-        let remainders = cursor.take(bytes, "remainders")?;
-        Ok(Self { width, remainders, remainder_bytes, cursor })
-    }
-
-    fn len(&self) -> usize {
-        self.remainders.len() / self.remainder_bytes
-    }
-
-    fn remainder(&self, index: usize) -> &'a [u8] {
-        &self.remainders[index * self.remainder_bytes..][..self.remainder_bytes]
+        let keys = RemainderReader::new(&mut cursor, scripts, kept(pack))?;
+        Ok(Self { width, keys, cursor })
     }
 
     fn head(&mut self) -> Result<Head, Malformed> {
@@ -351,7 +321,7 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let pack = pack(8, 100, 1000);
+        let pack = pack(15, 100, 1000);
         let mut bucket = Bucket::default();
         let coins = [coin(107, 1, 50 * 100_000_000)];
         bucket.push(&pack, key(0x0102_0304_0506_0708), Inline::of(&[TxNum(107)], &coins, &[], Tally::default()));
@@ -363,8 +333,8 @@ mod tests {
         let mut value = Vec::new();
         bucket.take_value(&pack, &mut value);
         let expected = [
-            &[2, 3][..],
-            &[2, 3, 4, 5, 6, 7, 8, 2, 3, 4, 6, 6, 7, 8, 2, 3, 4, 7, 6, 7, 8],
+            &[2, 3, 0b0000_0111][..],
+            &[3, 4, 5, 6, 7, 8, 3, 4, 6, 6, 7, 8, 3, 4, 7, 6, 7, 8],
             &[1 << 3 | 1, 7, 0, 1, 0x65],
             &[2 << 3 | 4, 2, 1, 0xd8, 4, 2, 0, 0xaa, 0x02, 5, 0, 15, 4, 7, 35],
             &[0],

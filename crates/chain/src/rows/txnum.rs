@@ -2,18 +2,17 @@
 //!
 //! ```text
 //! key    bucket 4 BE                                       the first bits of the txid's keyed hash
-//! value  width 1 | remainders, ascending | txnums, `width` bytes LE each
+//! value  width 1 | hashes LEB128 | hashes, ascending (`remainders`) | txnums, `width` bytes LE each
 //! ```
-//! The remainder is the bytes of the hash that the bucket's number does not decide, up to the pack's key length: 1
-//! to 5.
 //! Readers verify candidates against the txid.
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed, put_first, put_uint_le, uint_width};
+use crate::bytes::{Cursor, Malformed, put_leb128, put_uint_le, uint_width};
 use crate::prefix::KeyLength;
+use crate::rows::in_slots;
 use crate::rows::pack::{PACK_SLOTS, Pack};
-use crate::rows::{bucket_prefix, first_not_below, in_slots, whole_bytes};
+use crate::rows::remainders::{Kept, RemainderReader, Remainders};
 use crate::txnum::TxNum;
 
 pub(crate) const TABLES: [Table; PACK_SLOTS] =
@@ -27,9 +26,9 @@ pub(crate) fn table(pack: &Pack) -> Table {
 /// The least average of transactions in a bucket; the average stays below twice this number.
 pub(crate) const PER_BUCKET: u64 = 32;
 
-/// The bytes of a hash that a bucket keeps.
-fn remainder_of(pack: &Pack) -> std::ops::Range<usize> {
-    whole_bytes(pack.txnum_bits)..pack.key_length.txid_bytes()
+/// The bits of a hash that a bucket keeps.
+fn kept_by(pack: &Pack) -> Kept {
+    Kept::new(pack.txnum_bits, pack.key_length.txid_bytes())
 }
 
 /// The bytes of a hash that packs keep, as a number; the others are zeros. Rows ascend by it.
@@ -41,23 +40,24 @@ pub(crate) fn kept(hash: u64, key_length: KeyLength) -> u64 {
 /// The value of a bucket. Its entries must ascend by what the pack keeps of the hash.
 pub(crate) fn value(entries: &[(u64, TxNum)], pack: &Pack) -> Vec<u8> {
     let width = uint_width(entries.iter().map(|(_, txnum)| txnum.0).max().unwrap_or(0));
-    let remainder = remainder_of(pack);
-    let mut out = Vec::with_capacity(1 + entries.len() * (remainder.len() + width) + size_of::<u64>());
-    out.push(u8::try_from(width).expect("at most eight"));
-    for (hash, _) in entries {
-        put_first(&mut out, (hash << (8 * remainder.start)).to_be_bytes(), remainder.len());
-    }
-    for (_, txnum) in entries {
-        put_uint_le(&mut out, txnum.0, width);
-    }
+    let mut out = vec![u8::try_from(width).expect("at most eight")];
+    put_leb128(&mut out, entries.len() as u64);
+    let mut hashes = Remainders::default();
+    entries.iter().for_each(|(hash, _)| hashes.push(to_bits(*hash), kept_by(pack)));
+    hashes.take(kept_by(pack), &mut out);
+    entries.iter().for_each(|(_, txnum)| put_uint_le(&mut out, txnum.0, width));
     out
+}
+
+/// A hash as the first bits of a number.
+fn to_bits(hash: u64) -> u128 {
+    u128::from(hash) << 64
 }
 
 /// A decoded bucket.
 struct Bucket<'a> {
-    remainders: &'a [u8],
+    hashes: RemainderReader<'a>,
     txnums: &'a [u8],
-    remainder_bytes: usize,
     width: usize,
 }
 
@@ -65,23 +65,13 @@ impl<'a> Bucket<'a> {
     fn new(value: &'a [u8], pack: &Pack) -> Result<Self, Malformed> {
         let mut cursor = Cursor::new(value);
         let width = usize::from(cursor.u8("width")?);
-        let remainder_bytes = remainder_of(pack).len();
-        let rest = value.len() - 1;
-        if !(1..=TxNum::LEN).contains(&width) || !rest.is_multiple_of(remainder_bytes + width) {
-            return Err(cursor.malformed("txnum bucket"));
+        if !(1..=TxNum::LEN).contains(&width) {
+            return Err(cursor.malformed("width"));
         }
-        let count = rest / (remainder_bytes + width);
-        let remainders = cursor.take(count * remainder_bytes, "remainders")?;
-        let txnums = cursor.take(count * width, "txnums")?;
-        Ok(Self { remainders, txnums, remainder_bytes, width })
-    }
-
-    fn len(&self) -> usize {
-        self.txnums.len() / self.width
-    }
-
-    fn remainder(&self, index: usize) -> &'a [u8] {
-        &self.remainders[index * self.remainder_bytes..][..self.remainder_bytes]
+        let count = cursor.leb128("hashes")?;
+        let hashes = RemainderReader::new(&mut cursor, count, kept_by(pack))?;
+        let txnums = cursor.take(hashes.len() * width, "txnums")?;
+        if cursor.is_at_end() { Ok(Self { hashes, txnums, width }) } else { Err(cursor.malformed("txnum bucket")) }
     }
 
     fn txnum(&self, index: usize) -> Result<TxNum, Malformed> {
@@ -92,23 +82,15 @@ impl<'a> Bucket<'a> {
 /// The txnums of the transactions in a bucket whose txid may have this hash.
 pub(crate) fn candidates(value: &[u8], hash: u64, pack: &Pack) -> Result<Vec<TxNum>, Malformed> {
     let bucket = Bucket::new(value, pack)?;
-    let hash = hash.to_be_bytes();
-    let wanted = &hash[remainder_of(pack)];
-    let start = first_not_below(bucket.remainders, bucket.remainder_bytes, wanted);
-    let matching = (start..bucket.len()).take_while(|index| bucket.remainder(*index) == wanted);
-    matching.map(|index| bucket.txnum(index)).collect()
+    bucket.hashes.find(to_bits(hash)).map(|index| bucket.txnum(index)).collect()
 }
 
 /// Visits the transactions of a bucket, ascending by what the pack [keeps](kept) of the hash.
 pub(crate) fn each(key: &[u8], value: &[u8], pack: &Pack, mut visit: impl FnMut(u64, TxNum)) -> Result<(), Malformed> {
     let number = u32::from_be_bytes(*Cursor::new(key).array("bucket")?);
     let bucket = Bucket::new(value, pack)?;
-    let mut hash = [0; 8];
-    let prefix = bucket_prefix(number, pack.txnum_bits);
-    hash[..prefix.len()].copy_from_slice(&prefix);
-    for index in 0..bucket.len() {
-        hash[remainder_of(pack)].copy_from_slice(bucket.remainder(index));
-        visit(u64::from_be_bytes(hash), bucket.txnum(index)?);
+    for (index, hash) in bucket.hashes.keys(number).enumerate() {
+        visit(u64::try_from(hash >> 64).expect("64 bits"), bucket.txnum(index)?);
     }
     Ok(())
 }
@@ -155,7 +137,8 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let entries = [(0xab12_3456_0000_0000, TxNum(7)), (0xab12_3556_0000_0000, TxNum(0x0100))];
-        assert_eq!(value(&entries, &pack(8, false)), [2, 0x12, 0x34, 0x56, 0x12, 0x35, 0x56, 7, 0, 0, 1]);
+        let entries = [(0xab12_3456_0000_0000, TxNum(7)), (0xab13_3556_0000_0000, TxNum(0x0100))];
+        let expected = [2, 2, 0b0000_0101, 0x34, 0x56, 0x35, 0x56, 7, 0, 0, 1];
+        assert_eq!(value(&entries, &pack(15, false)), expected);
     }
 }
