@@ -43,9 +43,13 @@ pub(crate) fn value(entries: &[(u64, TxNum)], pack: &Pack) -> Vec<u8> {
     let mut out = vec![u8::try_from(width).expect("at most eight")];
     put_leb128(&mut out, entries.len() as u64);
     let mut hashes = Remainders::default();
-    entries.iter().for_each(|(hash, _)| hashes.push(to_bits(*hash), kept_by(pack)));
+    for (hash, _) in entries {
+        hashes.push(to_bits(*hash), kept_by(pack));
+    }
     hashes.take(kept_by(pack), &mut out);
-    entries.iter().for_each(|(_, txnum)| put_uint_le(&mut out, txnum.0, width));
+    for (_, txnum) in entries {
+        put_uint_le(&mut out, txnum.0, width);
+    }
     out
 }
 
