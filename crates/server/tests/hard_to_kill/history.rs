@@ -22,8 +22,6 @@ const AUTHORS: Author = 3;
 const READERS: u64 = 3;
 /// Most unanswered events of an author.
 const IN_FLIGHT: usize = 10;
-/// Pause between two events of an author: readers read every one of them many times.
-const PAUSE: Duration = Duration::from_millis(2);
 /// Pause of an author whose event was refused.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 /// Events with the same `created_at`.
@@ -94,9 +92,30 @@ pub(super) struct Recorded {
     kills: Vec<Micros>,
     /// As in a history.
     pub(super) lag: Duration,
+    pace: Pace,
+}
+
+/// The load of authors and readers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// Pause between two events of an author.
+    pub(super) pause: Duration,
+    /// Subscriptions of 1000 that ask for everything, and not for the newest 50 at most.
+    pub(super) whole_per_mille: u64,
+}
+
+/// Readers read every event many times.
+impl Default for Pace {
+    fn default() -> Self {
+        Self { pause: Duration::from_millis(2), whole_per_mille: 700 }
+    }
 }
 
 impl Recorded {
+    pub(super) fn with_pace(pace: Pace) -> Self {
+        Self { pace, ..Self::default() }
+    }
+
     /// Lets authors and readers use these servers until `disturb` returns or their server is gone.
     pub(super) fn play(
         &mut self,
@@ -105,17 +124,17 @@ impl Recorded {
         (seed, round): (u64, u64),
         disturb: impl FnOnce(),
     ) {
-        let is_over = AtomicBool::new(false);
+        let (is_over, pace) = (AtomicBool::new(false), self.pace);
         scope(|scope| {
             let (over, server) = (&is_over, |number: u64| servers[usize::try_from(number).unwrap() % servers.len()]);
             let author = |author: Author| {
                 let server = server(u64::from(author) + round);
-                scope.spawn(move || publish(server, clock, author, round, over))
+                scope.spawn(move || publish(server, clock, author, (round, pace.pause), over))
             };
             let authors: Vec<_> = (1..=AUTHORS).map(author).collect();
             let reader = |reader: u64| {
                 let rng = Rng::new(seed + round * READERS + reader + 1);
-                scope.spawn(move || read(server(reader), clock, rng, over))
+                scope.spawn(move || read(server(reader), clock, (rng, pace.whole_per_mille), over))
             };
             let readers: Vec<_> = (0..READERS).map(reader).collect();
             disturb();
@@ -173,7 +192,13 @@ impl Recorded {
 }
 
 /// Publishes until the relay is gone.
-fn publish(addr: SocketAddr, clock: Clock, author: Author, round: u64, is_over: &AtomicBool) -> Vec<SentEvent> {
+fn publish(
+    addr: SocketAddr,
+    clock: Clock,
+    author: Author,
+    (round, pause): (u64, Duration),
+    is_over: &AtomicBool,
+) -> Vec<SentEvent> {
     let keys = Keys::from_secret([author; 32]).unwrap();
     let (mut sent, mut in_flight) = (Vec::<SentEvent>::new(), 0);
     let Some(mut socket) = connect(addr) else { return sent };
@@ -207,13 +232,13 @@ fn publish(addr: SocketAddr, clock: Clock, author: Author, round: u64, is_over: 
                 }
             }
         }
-        sleep(PAUSE);
+        sleep(pause);
     }
     sent
 }
 
 /// Subscribes again and again until the relay is gone.
-fn read(addr: SocketAddr, clock: Clock, mut rng: Rng, is_over: &AtomicBool) -> Vec<Read> {
+fn read(addr: SocketAddr, clock: Clock, (mut rng, whole_per_mille): (Rng, u64), is_over: &AtomicBool) -> Vec<Read> {
     let mut all = Vec::new();
     let Some(mut socket) = connect(addr) else { return all };
     while !is_over.load(Ordering::Relaxed) {
@@ -222,7 +247,7 @@ fn read(addr: SocketAddr, clock: Clock, mut rng: Rng, is_over: &AtomicBool) -> V
         if authors.is_empty() {
             continue;
         }
-        let limit = rng.per_mille(300).then(|| 1 + usize::try_from(rng.below(50)).unwrap());
+        let limit = (!rng.per_mille(whole_per_mille)).then(|| 1 + usize::try_from(rng.below(50)).unwrap());
         let (one, went) = subscribe(&mut socket, clock, authors, limit, Duration::from_millis(rng.below(2500)));
         all.extend(one);
         if went {

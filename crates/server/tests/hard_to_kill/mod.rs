@@ -10,6 +10,7 @@ mod fronts;
 mod history;
 mod node;
 mod relay;
+mod soak;
 mod tip;
 
 use birdhouse_testkit::mix::{self, Size};
