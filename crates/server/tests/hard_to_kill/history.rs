@@ -84,6 +84,15 @@ type SentEvent = (String, Sent);
 /// A subscription, with the ids of the events that it received: stored ones, then live ones.
 type Read = (Subscription, Vec<String>);
 
+/// Ends a play when it is dropped.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The records of all clients. Ids become numbers at the end, when all of them are known.
 #[derive(Default)]
 pub(super) struct Recorded {
@@ -137,8 +146,10 @@ impl Recorded {
                 scope.spawn(move || read(server(reader), clock, (rng, pace.whole_per_mille), over))
             };
             let readers: Vec<_> = (0..READERS).map(reader).collect();
+            // Also when it panics: the others would go on for ever.
+            let end = End(&is_over);
             disturb();
-            is_over.store(true, Ordering::Relaxed);
+            drop(end);
             for author in authors {
                 self.sent.extend(author.join().unwrap());
             }

@@ -175,7 +175,7 @@ impl LiveNode {
             let lock = Lock::new(*self.rng.pick(&RELAYED), self.rng.below_u32(40));
             let side = self.random_lock();
             let fee = self.random_fee(300)?;
-            let paid = coin.sat() - fee - 1000;
+            let Some(paid) = coin.sat().checked_sub(fee + 1000) else { return Ok(Made::No) };
             let payments = [Payment::to_lock(lock, paid), Payment::to_lock(side, 1000)];
             let tx = self.sign(&[coin], &payments);
             self.send(&tx)?;
