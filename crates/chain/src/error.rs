@@ -7,7 +7,7 @@ use bitcoin::{BlockHash, Txid};
 
 use crate::block::BlockError;
 use crate::bytes::Malformed;
-use crate::manifest::Profile;
+use crate::manifest::{Profile, Unread};
 use crate::read_budget::OverBudget;
 use crate::source::SourceError;
 use crate::txnum::{Height, TxNum};
@@ -62,6 +62,14 @@ pub enum Error {
         found: Profile,
         /// Configured profile.
         expected: Profile,
+    },
+    /// The index has the format of another release.
+    #[error("failed to open the index: it has format {found}, and this release reads format {known}")]
+    OtherFormat {
+        /// Format of the index.
+        found: u8,
+        /// Format of this release.
+        known: u8,
     },
     /// Rows or files of the index are damaged.
     #[error("failed to read the index: {place} is damaged ({reason}); check the disk")]
@@ -130,7 +138,10 @@ impl Error {
         match self {
             Self::Damaged { place, .. } => place != BLOCK_FILES,
             Self::Store(error) => matches!(error, birdhouse_store::Error::Corrupt { .. }),
-            Self::UnknownCoin { .. } | Self::UnknownTransaction { .. } | Self::LostStaleBlock { .. } => true,
+            Self::UnknownCoin { .. }
+            | Self::UnknownTransaction { .. }
+            | Self::LostStaleBlock { .. }
+            | Self::OtherFormat { .. } => true,
             _ => false,
         }
     }
@@ -177,8 +188,30 @@ impl Error {
     }
 }
 
+impl From<Unread> for Error {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::OtherFormat { found, known } => Self::OtherFormat { found, known },
+            Unread::Malformed(malformed) => Self::damaged_manifest(malformed),
+        }
+    }
+}
+
 impl From<OverBudget> for Error {
     fn from(_: OverBudget) -> Self {
         Self::Cancelled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_of_another_release_is_built_anew_and_not_called_damaged() {
+        let advice = Error::from(Unread::OtherFormat { found: 2, known: 3 }).advised(Path::new("/data/index"));
+        let said = "it has format 2, and this release reads format 3; to build the index anew from the node's blocks, \
+                    stop birdhouse, remove the folder /data/index and nothing else";
+        assert!(advice.contains(said), "{advice}");
     }
 }

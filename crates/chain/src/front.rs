@@ -46,7 +46,7 @@ impl Published {
     fn newest(replica: &dyn Replica) -> Result<Option<Self>> {
         let Some(store) = replica.newest()? else { return Ok(None) };
         let Some(bytes) = store.manifest()? else { return Ok(None) };
-        let manifest = Manifest::decode(&bytes).map_err(Error::damaged_manifest)?;
+        let manifest = Manifest::read(&bytes)?;
         let State::Ready(tip) = manifest.state else { return Ok(None) };
         Ok(Some(Self { store, manifest, tip }))
     }
@@ -62,8 +62,7 @@ impl Published {
 /// # Errors
 /// [`Error::Damaged`] when one of them cannot be read.
 pub fn is_same_index(left: &[u8], right: &[u8]) -> Result<bool> {
-    let decode = |bytes| Manifest::decode(bytes).map_err(Error::damaged_manifest);
-    Ok(decode(left)?.is_of_same_index(&decode(right)?))
+    Ok(Manifest::read(left)?.is_of_same_index(&Manifest::read(right)?))
 }
 
 /// The number of blocks, from the genesis block on, that are live in a manifest.

@@ -146,7 +146,7 @@ impl Index {
     ) -> Result<Self> {
         let manifest = match store.manifest()? {
             None => Manifest::new(profile, secret, genesis),
-            Some(bytes) => Manifest::decode(&bytes).map_err(Error::damaged_manifest)?,
+            Some(bytes) => Manifest::read(&bytes)?,
         };
         if manifest.genesis != genesis {
             return Err(Error::WrongChain { found: manifest.genesis, expected: genesis });
@@ -398,7 +398,7 @@ impl Index {
         let mut writer = self.writer.lock();
         // A build that failed earlier in this process may have published generations.
         if let Some(bytes) = self.shared.storage.store.manifest()? {
-            *writer = Manifest::decode(&bytes).map_err(Error::damaged_manifest)?;
+            *writer = Manifest::read(&bytes)?;
         }
         let chain = Arc::new(self.chain_to_build(&writer, tip)?);
         self.check_genesis(&chain)?;

@@ -95,6 +95,15 @@ pub(crate) struct Manifest {
     pub(crate) live: Vec<TxNumRange>,
 }
 
+/// The reason why a manifest cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// Another release wrote it.
+    OtherFormat { found: u8, known: u8 },
+    /// It is damaged.
+    Malformed(Malformed),
+}
+
 impl Manifest {
     /// Returns true if another manifest is of this index. An index that is built anew has another secret.
     pub(crate) fn is_of_same_index(&self, other: &Self) -> bool {
@@ -205,10 +214,19 @@ impl Manifest {
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// Reads the manifest that a store has.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Unread> {
+        match bytes.first() {
+            Some(&found) if found != FORMAT_VERSION => Err(Unread::OtherFormat { found, known: FORMAT_VERSION }),
+            _ => Self::decode(bytes).map_err(Unread::Malformed),
+        }
+    }
+
+    /// The reverse of [`Self::encode`].
+    fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut cursor = Cursor::new(bytes);
         if cursor.u8("version")? != FORMAT_VERSION {
-            return Err(cursor.malformed("version (the index was written by another release: build it anew)"));
+            return Err(cursor.malformed("version"));
         }
         let profile = match cursor.u8("profile")? {
             0 => Profile::Full,
@@ -335,6 +353,15 @@ mod tests {
         let State::Ready(tip) = manifest.state else { unreachable!("it is ready") };
         manifest.state = State::Merging(Merging { tip, partitions: 48, scripts: 1 << 40 });
         assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn the_format_of_another_release_is_no_damage() {
+        let mut bytes = manifest().encode();
+        assert_eq!(Manifest::read(&bytes), Ok(manifest()));
+        bytes[0] = 2;
+        assert_eq!(Manifest::read(&bytes), Err(Unread::OtherFormat { found: 2, known: FORMAT_VERSION }));
+        assert!(matches!(Manifest::read(&[]), Err(Unread::Malformed(_))));
     }
 
     #[test]
