@@ -27,7 +27,7 @@ pub(crate) struct Watch {
     /// Blocks of the chain below the fork that a person accepted.
     pub(crate) accepted: Option<usize>,
     depth_max: u32,
-    /// True if a publish may have failed since the tip moved: the disk may have what it wrote.
+    /// True if a publish may have failed since index and node agreed: the disk may have what it wrote.
     has_failed: bool,
     pub(crate) counts: Counts,
 }
@@ -51,9 +51,14 @@ impl Watch {
         }
     }
 
-    /// Writes fail from now on.
-    pub(crate) fn fail_writes(&mut self) {
+    /// A write failed, perhaps that of a publish.
+    pub(crate) fn write_failed(&mut self) {
         self.has_failed = true;
+    }
+
+    /// Index and node agree: the disk has what was published last.
+    pub(crate) fn settled(&mut self) {
+        self.has_failed = false;
     }
 
     /// Looks at the first snapshot of an index that was opened.
@@ -93,7 +98,7 @@ impl Watch {
             }
         }
         if has_moved {
-            (self.accepted, self.has_failed) = (None, false);
+            self.accepted = None;
         }
         self.last = Some(seen);
         Ok(())

@@ -141,7 +141,6 @@ impl Sim {
             Step::DiskFault => {
                 let writes = rng.below(30);
                 self.store.lock().fail_after(writes);
-                self.watch.lock().fail_writes();
                 state.disk_heals_at = Some(now + Duration::from_millis(rng.below(20_000)));
                 format!("after {writes} writes")
             }

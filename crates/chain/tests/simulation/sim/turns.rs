@@ -64,6 +64,7 @@ impl Sim {
     }
 
     pub(crate) fn write_failed(&self) {
+        self.watch.lock().write_failed();
         let mut state = self.state.lock();
         if state.dying.is_some() && state.disk_heals_at.is_none() {
             state.is_dead = true;
