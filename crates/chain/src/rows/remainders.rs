@@ -101,6 +101,12 @@ impl<'a> RemainderReader<'a> {
     pub(crate) fn new(cursor: &mut Cursor<'a>, count: u64, kept: Kept) -> Result<Self, Malformed> {
         let len = usize::try_from(count).map_err(|_| cursor.malformed("number of keys"))?;
         let bitmap = cursor.take(bitmap_bytes(len, kept), "high bits of keys")?;
+        let (whole, last) = words(bitmap);
+        let ones = whole.iter().chain([&last]).map(|word| u64::from_le_bytes(*word).count_ones());
+        // Those after the end of the last word do not count.
+        if ones.sum::<u32>() as usize != len + 64 * (whole.len() + 1) - 8 * bitmap.len() {
+            return Err(cursor.malformed("high bits of keys"));
+        }
         let low_bytes = cursor.take(len.saturating_mul(kept.low), "low bytes of keys")?;
         Ok(Self { kept, len, bitmap, low_bytes })
     }
@@ -109,12 +115,11 @@ impl<'a> RemainderReader<'a> {
         self.len
     }
 
-    /// The places of the keys that are kept as this one is. None are where the bitmap has more or fewer ones than keys.
+    /// The places of the keys that are kept as this one is.
     pub(crate) fn find(&self, key: u128) -> Range<usize> {
         let (high_bits, low_bytes) = (self.kept.high_bits(key), self.kept.low_bytes(key));
         // Before the keys of a value are a zero for each value below, and the keys of these.
-        let start = high_bits.checked_sub(1).map_or(Some(0), |below| self.zero(below).map(|at| at + 1));
-        let Some(first) = start.and_then(|start| start.checked_sub(high_bits)) else { return 0..0 };
+        let first = high_bits.checked_sub(1).map_or(0, |below| self.zero(below) - below);
         // They are few: a search by halves is no quicker.
         let mut same_high = (first..self.len).take_while(|index| self.is_one(index + high_bits));
         let Some(start) = same_high.find(|index| self.low_bytes(*index) >= low_bytes) else { return 0..0 };
@@ -122,33 +127,29 @@ impl<'a> RemainderReader<'a> {
         start..start + same.count()
     }
 
-    /// The keys of this bucket, ascending. They are fewer where the bitmap has fewer ones than keys.
+    /// The keys of this bucket, ascending.
     pub(crate) fn keys(self, bucket: u32) -> impl Iterator<Item = u128> {
         let ones = (0..8 * self.bitmap.len()).filter(move |at| self.is_one(*at));
-        ones.zip(0..self.len).map(move |(at, index)| self.kept.key(bucket, at - index, self.low_bytes(index)))
+        ones.enumerate().map(move |(index, at)| self.kept.key(bucket, at - index, self.low_bytes(index)))
     }
 
     fn is_one(&self, at: usize) -> bool {
         self.bitmap[at / 8] >> (at % 8) & 1 == 1
     }
 
-    /// The position of the zero with this number.
-    fn zero(&self, number: usize) -> Option<usize> {
-        let (mut left, mut at) = (u32::try_from(number).ok()?, 0);
-        let (whole, rest) = self.bitmap.as_chunks();
-        // After the end are ones.
-        let mut last = [0xff; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        for word in whole.iter().chain(std::iter::once(&last)) {
-            let word = u64::from_le_bytes(*word);
-            let zeros = word.count_zeros();
-            if left < zeros {
-                return Some(at + nth_one(!word, left) as usize);
+    /// The position of the zero with this number. There are more than high bits have values.
+    fn zero(&self, number: usize) -> usize {
+        let (whole, last) = words(self.bitmap);
+        let (mut left, mut at) = (u32::try_from(number).expect("at most eight bits"), 0);
+        for word in whole.iter().chain([&last]) {
+            let zeros = !u64::from_le_bytes(*word);
+            if left < zeros.count_ones() {
+                return at + nth_one(zeros, left) as usize;
             }
-            left -= zeros;
+            left -= zeros.count_ones();
             at += 64;
         }
-        None
+        unreachable!("the bitmap has as many ones as keys")
     }
 
     fn low_bytes(&self, index: usize) -> u64 {
@@ -161,6 +162,14 @@ impl<'a> RemainderReader<'a> {
         });
         self.kept.number(u64::from_be_bytes(bytes))
     }
+}
+
+/// The words of a bitmap, least significant byte first. After its end the last one has ones.
+fn words(bitmap: &[u8]) -> (&[[u8; 8]], [u8; 8]) {
+    let (whole, rest) = bitmap.as_chunks();
+    let mut last = [0xff; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    (whole, last)
 }
 
 /// The position of a one in a word that has more of them than this number.
@@ -241,7 +250,7 @@ mod tests {
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>, count in 0..300_u64, bits in 0..25_u32, key: u128) {
             if let Ok(reader) = RemainderReader::new(&mut Cursor::new(&bytes), count, Kept::new(bits, 5)) {
                 let _ = reader.find(key);
-                assert!(reader.keys(0).count() <= reader.len());
+                assert_eq!(reader.keys(0).count(), reader.len());
             }
         }
     }
