@@ -46,7 +46,7 @@ impl Published {
     fn newest(replica: &dyn Replica) -> Result<Option<Self>> {
         let Some(store) = replica.newest()? else { return Ok(None) };
         let Some(bytes) = store.manifest()? else { return Ok(None) };
-        let manifest = Manifest::read(&bytes)?;
+        let manifest = Manifest::decode(&bytes)?;
         let State::Ready(tip) = manifest.state else { return Ok(None) };
         Ok(Some(Self { store, manifest, tip }))
     }
@@ -60,9 +60,9 @@ impl Published {
 /// Returns true if two published manifests are of one index, perhaps at different times.
 ///
 /// # Errors
-/// [`Error::Damaged`] when one of them cannot be read.
+/// [`Error::OtherFormat`] or [`Error::Damaged`] when one of them cannot be read.
 pub fn is_same_index(left: &[u8], right: &[u8]) -> Result<bool> {
-    Ok(Manifest::read(left)?.is_of_same_index(&Manifest::read(right)?))
+    Ok(Manifest::decode(left)?.is_of_same_index(&Manifest::decode(right)?))
 }
 
 /// The number of blocks, from the genesis block on, that are live in a manifest.

@@ -104,8 +104,8 @@ impl Index {
     /// Opens the index in `store`, or creates one. A new one derives the keys of its rows from `secret`.
     ///
     /// # Errors
-    /// [`Error::WrongChain`] or [`Error::WrongProfile`] when the store holds an index of another chain or profile;
-    /// [`Error::Damaged`] when its manifest or headers are damaged.
+    /// [`Error::WrongChain`], [`Error::WrongProfile`] or [`Error::OtherFormat`] when the store holds an index of
+    /// another chain, profile or release; [`Error::Damaged`] when its manifest or headers are damaged.
     pub fn open(
         store: Arc<dyn Store>,
         source: Arc<dyn BlockSource>,
@@ -146,7 +146,7 @@ impl Index {
     ) -> Result<Self> {
         let manifest = match store.manifest()? {
             None => Manifest::new(profile, secret, genesis),
-            Some(bytes) => Manifest::read(&bytes)?,
+            Some(bytes) => Manifest::decode(&bytes)?,
         };
         if manifest.genesis != genesis {
             return Err(Error::WrongChain { found: manifest.genesis, expected: genesis });
@@ -398,7 +398,7 @@ impl Index {
         let mut writer = self.writer.lock();
         // A build that failed earlier in this process may have published generations.
         if let Some(bytes) = self.shared.storage.store.manifest()? {
-            *writer = Manifest::read(&bytes)?;
+            *writer = Manifest::decode(&bytes)?;
         }
         let chain = Arc::new(self.chain_to_build(&writer, tip)?);
         self.check_genesis(&chain)?;

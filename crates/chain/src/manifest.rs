@@ -104,6 +104,12 @@ pub(crate) enum Unread {
     Malformed(Malformed),
 }
 
+impl From<Malformed> for Unread {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
 impl Manifest {
     /// Returns true if another manifest is of this index. An index that is built anew has another secret.
     pub(crate) fn is_of_same_index(&self, other: &Self) -> bool {
@@ -214,20 +220,18 @@ impl Manifest {
         out
     }
 
-    /// Reads the manifest that a store has.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Unread> {
-        match bytes.first() {
-            Some(&found) if found != FORMAT_VERSION => Err(Unread::OtherFormat { found, known: FORMAT_VERSION }),
-            _ => Self::decode(bytes).map_err(Unread::Malformed),
+    /// The reverse of [`Self::encode`].
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unread> {
+        let mut cursor = Cursor::new(bytes);
+        let found = cursor.u8("version")?;
+        if found != FORMAT_VERSION {
+            return Err(Unread::OtherFormat { found, known: FORMAT_VERSION });
         }
+        Ok(Self::decode_fields(&mut cursor)?)
     }
 
-    /// The reverse of [`Self::encode`].
-    fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut cursor = Cursor::new(bytes);
-        if cursor.u8("version")? != FORMAT_VERSION {
-            return Err(cursor.malformed("version"));
-        }
+    /// Decodes what follows the version.
+    fn decode_fields(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
         let profile = match cursor.u8("profile")? {
             0 => Profile::Full,
             1 => Profile::Lean,
@@ -242,25 +246,21 @@ impl Manifest {
         let genesis = BlockHash::from_byte_array(*cursor.array("genesis hash")?);
         let next = TxNum(cursor.leb128("next txnum")?);
         let state = cursor.u8("state")?;
-        let height = Height(small(&mut cursor)?);
+        let height = Height(small(cursor)?);
         let tip = BlockId { height, hash: BlockHash::from_byte_array(*cursor.array("tip")?) };
-        let built = small(&mut cursor)?;
+        let built = small(cursor)?;
         let state = match state {
             0 => State::Empty,
             1 => State::Building(tip),
             2 => State::Ready(tip),
-            3 => State::Merging(Merging {
-                tip,
-                partitions: small(&mut cursor)?,
-                scripts: cursor.leb128("merged scripts")?,
-            }),
+            3 => State::Merging(Merging { tip, partitions: small(cursor)?, scripts: cursor.leb128("merged scripts")? }),
             _ => return Err(cursor.malformed("state")),
         };
         let mut at = TxNum(0);
         let mut packs = Vec::new();
         for _ in 0..cursor.u8("packs")? {
-            let slot = slot(&mut cursor, PACK_SLOTS)?;
-            let (script_bits, txnum_bits) = (bits(&mut cursor)?, bits(&mut cursor)?);
+            let slot = slot(cursor, PACK_SLOTS)?;
+            let (script_bits, txnum_bits) = (bits(cursor)?, bits(cursor)?);
             let start = at;
             at = TxNum(start.0.saturating_add(cursor.leb128("txnums of a pack")?));
             let scripts = cursor.leb128("scripts of a pack")?;
@@ -269,7 +269,7 @@ impl Manifest {
         let mut deltas = Vec::new();
         let count = cursor.u8("deltas")?;
         for index in 1..=count {
-            deltas.push(Delta { slot: slot(&mut cursor, DELTA_SLOTS)?, start: at });
+            deltas.push(Delta { slot: slot(cursor, DELTA_SLOTS)?, start: at });
             if index < count {
                 at = TxNum(at.0.saturating_add(cursor.leb128("txnums of a delta")?));
             }
@@ -277,7 +277,7 @@ impl Manifest {
         if matches!(state, State::Ready(_)) && deltas.is_empty() {
             return Err(cursor.malformed("deltas"));
         }
-        let (stale, live) = (ranges(&mut cursor)?, ranges(&mut cursor)?);
+        let (stale, live) = (ranges(cursor)?, ranges(cursor)?);
         Ok(Self { profile, key_length, secret, genesis, next, state, built, packs, deltas, stale, live })
     }
 }
@@ -358,10 +358,10 @@ mod tests {
     #[test]
     fn the_format_of_another_release_is_no_damage() {
         let mut bytes = manifest().encode();
-        assert_eq!(Manifest::read(&bytes), Ok(manifest()));
+        assert_eq!(Manifest::decode(&bytes), Ok(manifest()));
         bytes[0] = 2;
-        assert_eq!(Manifest::read(&bytes), Err(Unread::OtherFormat { found: 2, known: FORMAT_VERSION }));
-        assert!(matches!(Manifest::read(&[]), Err(Unread::Malformed(_))));
+        assert_eq!(Manifest::decode(&bytes), Err(Unread::OtherFormat { found: 2, known: FORMAT_VERSION }));
+        assert!(matches!(Manifest::decode(&[]), Err(Unread::Malformed(_))));
     }
 
     #[test]

@@ -61,12 +61,12 @@ impl<'a> MergedRuns<'a> {
     pub(crate) fn next(&mut self, state: &mut ScriptState) -> Result<Option<ScriptKey>> {
         let Some((key, run)) = self.lowest() else { return Ok(None) };
         std::mem::swap(state, &mut self.states[run]);
-        self.replace_lowest(run)?;
+        self.replace_lowest()?;
         state.check_whole()?;
         // Equal keys leave the heap in the order of the chain.
         while let Some((_, run)) = self.lowest().filter(|(other, _)| *other == key) {
             state.append(&mut self.states[run], self.first_txnums)?;
-            self.replace_lowest(run)?;
+            self.replace_lowest()?;
         }
         Ok(Some(key))
     }
@@ -82,8 +82,9 @@ impl<'a> MergedRuns<'a> {
     }
 
     /// Reads the next script of the run with the lowest key.
-    fn replace_lowest(&mut self, run: usize) -> Result<()> {
+    fn replace_lowest(&mut self) -> Result<()> {
         let mut lowest = self.next.peek_mut().expect("a run has the lowest key");
+        let run = lowest.0.run();
         match self.runs[run].next(&mut self.states[run])? {
             Some(key) => *lowest = Reverse(KeyInRun::new(key, run)),
             None => drop(PeekMut::pop(lowest)),
@@ -103,10 +104,9 @@ mod tests {
         pairs.reverse();
         pairs.sort_by_key(|(key, run)| KeyInRun::new(*key, *run));
         assert!(pairs.is_sorted());
-        assert!(
-            pairs
-                .iter()
-                .all(|(key, run)| (KeyInRun::new(*key, *run).key(), KeyInRun::new(*key, *run).run()) == (*key, *run))
-        );
+        for (key, run) in pairs {
+            let both = KeyInRun::new(key, run);
+            assert_eq!((both.key(), both.run()), (key, run));
+        }
     }
 }

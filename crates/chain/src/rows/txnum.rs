@@ -40,13 +40,16 @@ pub(crate) fn kept(hash: u64, key_length: KeyLength) -> u64 {
 /// The value of a bucket. Its entries must ascend by what the pack keeps of the hash.
 pub(crate) fn value(entries: &[(u64, TxNum)], pack: &Pack) -> Vec<u8> {
     let width = uint_width(entries.iter().map(|(_, txnum)| txnum.0).max().unwrap_or(0));
-    let mut out = vec![u8::try_from(width).expect("at most eight")];
-    put_leb128(&mut out, entries.len() as u64);
+    let kept = kept_by(pack);
     let mut hashes = Remainders::default();
     for (hash, _) in entries {
-        hashes.push(to_bits(*hash), kept_by(pack));
+        hashes.push(to_bits(*hash), kept);
     }
-    hashes.take(kept_by(pack), &mut out);
+    // Enough for all: a hash takes at most four low bytes and some bits.
+    let mut out = Vec::with_capacity(64 + entries.len() * (5 + width));
+    out.push(u8::try_from(width).expect("at most eight"));
+    put_leb128(&mut out, entries.len() as u64);
+    hashes.take(kept, &mut out);
     for (_, txnum) in entries {
         put_uint_le(&mut out, txnum.0, width);
     }
