@@ -45,7 +45,7 @@ impl Store for FaultyStore {
     }
 
     fn publish(&self, manifest: &[u8]) -> Result<()> {
-        self.change(|| self.inner.publish(manifest))
+        self.change(|| self.inner.publish(manifest)).inspect(|()| self.sim.published())
     }
 
     fn manifest(&self) -> Result<Option<Vec<u8>>> {

@@ -27,7 +27,7 @@ pub(crate) struct Watch {
     /// Blocks of the chain below the fork that a person accepted.
     pub(crate) accepted: Option<usize>,
     depth_max: u32,
-    /// True if a publish may have failed since index and node agreed: the disk may have what it wrote.
+    /// True if a publish may have failed since the last one that did not: the disk may have what it wrote.
     has_failed: bool,
     pub(crate) counts: Counts,
 }
@@ -56,8 +56,8 @@ impl Watch {
         self.has_failed = true;
     }
 
-    /// Index and node agree: the disk has what was published last.
-    pub(crate) fn settled(&mut self) {
+    /// A publish succeeded: the disk has this one.
+    pub(crate) fn published(&mut self) {
         self.has_failed = false;
     }
 

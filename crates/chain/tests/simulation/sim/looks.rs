@@ -178,7 +178,6 @@ impl Sim {
     }
 
     pub(super) fn check_everything(&self) {
-        self.watch.lock().settled();
         self.check_held();
         let Some(index) = self.index.lock().clone() else { return };
         let Ok(snapshot) = index.snapshot() else { return };

@@ -63,6 +63,11 @@ impl Sim {
         self.turn();
     }
 
+    /// The disk has a manifest.
+    pub(crate) fn published(&self) {
+        self.watch.lock().published();
+    }
+
     pub(crate) fn write_failed(&self) {
         self.watch.lock().write_failed();
         let mut state = self.state.lock();
