@@ -119,7 +119,7 @@ golden:
 # volumes, PARTS=relay-kills,soak some of the parts.
 campaign:
 	@$(call PREPARED,node) cargo build --profile checked --locked --workspace --bin birdhouse --bin birdhouse-bench \
-			$(addprefix --test ,events relay index simulation kill live) \
+			$(addprefix --test ,events relay index simulation kill) \
 		&& target="$${CARGO_TARGET_DIR:-target}" && exec "$$target/checked/birdhouse-bench" campaign --work "$$target/campaign" \
 			$(if $(HOURS),--hours $(HOURS)) $(if $(SHARE),--share $(SHARE)) $(if $(PARTS),--parts $(PARTS)) \
 			$(if $(SEED),--seed $(SEED))

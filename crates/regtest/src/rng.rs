@@ -73,9 +73,13 @@ pub fn mix(mut value: u64) -> u64 {
 
 /// Returns the rounds of a randomised test: `BIRDHOUSE_ROUNDS` from `BIRDHOUSE_FROM` on, else the first `usual`.
 pub fn rounds(usual: u64) -> Range<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let first = number("BIRDHOUSE_FROM").unwrap_or(0);
     first..first + number("BIRDHOUSE_ROUNDS").unwrap_or(usual)
+}
+
+/// Returns the number in a variable of the environment, which sets the volume or the seed of a randomised test.
+pub fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -237,6 +237,14 @@ impl LiveNode {
         self.mine_these(waiting)
     }
 
+    /// Mines until the tip is above this height: a node that has lost blocks is behind until it has more work again.
+    pub fn mine_above(&mut self, height: u32) -> Result<()> {
+        while self.ledger.height() <= height {
+            self.mine()?;
+        }
+        Ok(())
+    }
+
     /// Mines a block of these transactions in this order on the tip, known to the mempool or not. Transactions that the
     /// chain does not allow, with spent or unknown coins, are left out.
     pub fn mine_these(&mut self, txs: Vec<Transaction>) -> Result<()> {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use birdhouse_testkit::rng::number;
 use parking_lot::Mutex;
 
 use crate::plan::Plan;
@@ -28,7 +29,6 @@ pub(crate) struct Range {
 impl Range {
     /// `BIRDHOUSE_SEEDS` seeds from `BIRDHOUSE_FROM` on.
     pub(crate) fn of_environment() -> Self {
-        let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
         Self { first: number("BIRDHOUSE_FROM").unwrap_or(0), seeds: number("BIRDHOUSE_SEEDS").unwrap_or(1000) }
     }
 }

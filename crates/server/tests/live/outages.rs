@@ -38,10 +38,7 @@ fn a_node_that_restarts_keeps_its_mempool_and_one_that_is_killed_loses_it() {
     world.live.kill_and_restart().unwrap();
     println!("killed at height {height} with {} waiting", waiting.len() + 3);
     println!("back at height {} with {} waiting", world.live.ledger().height(), world.live.waiting_txids().len());
-    // A node that has lost blocks is behind, until it has more work again.
-    while world.live.ledger().height() <= height {
-        world.live.mine().unwrap();
-    }
+    world.live.mine_above(height).unwrap();
     world.settle("after a kill");
     some_traffic(&mut world, 3);
     world.live.mine().unwrap();

@@ -8,7 +8,7 @@ use birdhouse_testkit::Options;
 use birdhouse_testkit::asked::{Asked, Scripts, about, agrees, changed};
 use birdhouse_testkit::live::{LiveNode, Made, Move};
 use birdhouse_testkit::peers::{Electrs, ElectrumX, part};
-use birdhouse_testkit::rng::Rng;
+use birdhouse_testkit::rng::{Rng, number};
 
 use crate::birds::{PATIENCE, Server, World};
 
@@ -188,7 +188,6 @@ fn answers_equal_the_model_while_chain_and_mempool_move() {
 #[test]
 #[ignore = "as long as BIRDHOUSE_MINUTES says"]
 fn answers_equal_the_model_for_a_long_time() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let end = Instant::now() + Duration::from_mins(number("BIRDHOUSE_MINUTES").unwrap_or(10));
     let first = number("BIRDHOUSE_SEED").unwrap_or(1000);
     for seed in first.. {
