@@ -581,7 +581,10 @@ mod tests {
         let arrays = opened(folder.path(), states);
         let array = arrays.array(SPEC).unwrap();
         array.write(100, &[7; 400]).unwrap();
-        array.write(200, &[7; 8000]).unwrap();
+        assert!(array.read_many(&[4]).is_err(), "before the file is mapped");
+        array.write(200, &[7; 400]).unwrap();
+        assert!(array.read_many(&[4]).is_err(), "and afterwards");
+        array.write(300, &[7; 7600]).unwrap();
         assert!(array.write(50, &[7; 4]).is_err(), "a write over damage needs the page");
         assert!(array.truncate(60).is_err(), "so does a cut");
         let states = publish(&arrays);

@@ -69,6 +69,17 @@ enum Cut {
     New,
 }
 
+/// A page after a write.
+enum After {
+    /// It has the written bytes alone, and this checksum.
+    New(u32),
+    /// It has the bytes before them, which may be damaged: then this checksum, which follows from the one before, does
+    /// not match.
+    Longer(u32),
+    /// It was proved, so that damage does not get the checksum that it will have.
+    Changed,
+}
+
 impl Changing {
     fn new(state: ArrayState) -> Self {
         Self { state, discarded: Vec::new(), freeing: Vec::new(), freed: Vec::new(), cut: Cut::Published }
@@ -237,8 +248,17 @@ impl CheckedFile {
         let state = &mut changing.state;
         let is_new = state.written.within(range.clone()).next().is_none();
         let mut sums = Vec::with_capacity(usize::try_from(last - first + 1).expect("a write fits in memory"));
+        let mut first_proved = first;
         for page in first..=last {
-            sums.push(self.sum_after(state, page, &range, bytes)?);
+            match self.after_write(state, page, &range, bytes)? {
+                After::New(sum) => sums.push(Some(sum)),
+                After::Longer(sum) => {
+                    sums.push(Some(sum));
+                    // The page of the write's beginning.
+                    first_proved = page + 1;
+                }
+                After::Changed => sums.push(None),
+            }
         }
         self.file.write_all_at(bytes, at).map_err(|source| io_error("write", &self.path, source))?;
         self.is_dirty.store(true, Ordering::Release);
@@ -253,29 +273,27 @@ impl CheckedFile {
         state.bytes = self.bytes();
         // A reader takes this lock under that of the map.
         drop(changing);
-        self.pages.note_proved(first..last + 1);
+        let page = |page: u64| usize::try_from(page).expect("a file that is mapped");
+        self.pages.note_proved(page(first_proved)..page(last + 1));
         Ok(is_new)
     }
 
-    /// Returns the checksum of a page after bytes were written, if the bytes and the checksum before tell it. Otherwise
-    /// the page was proved, so that damage does not get a new checksum.
-    fn sum_after(&self, state: &ArrayState, page: u64, written: &Range<u64>, bytes: &[u8]) -> Result<Option<u32>> {
+    /// Returns what becomes of a page when bytes are written, before they are.
+    fn after_write(&self, state: &ArrayState, page: u64, written: &Range<u64>, bytes: &[u8]) -> Result<After> {
         let whole = range_of(page);
         let part = whole.start.max(written.start)..whole.end.min(written.end);
         let offset = |at: u64| usize::try_from(at - written.start).expect("within the bytes");
         let piece = &bytes[offset(part.start)..offset(part.end)];
-        let before = state.written.within(whole.clone()).last();
-        match before {
-            None => Ok(Some(crc32c::crc32c(piece))),
-            Some(_) if part == whole => Ok(Some(crc32c::crc32c(piece))),
-            Some(before) if before.end <= part.start => {
-                let before = state.edges.get(&page).ok_or_else(|| self.damaged(page))?;
-                Ok(Some(crc32c::crc32c_append(*before, piece)))
-            }
-            Some(_) => {
+        match state.written.within(whole.clone()).last() {
+            Some(before) if part != whole => {
+                if before.end <= part.start {
+                    let before = state.edges.get(&page).ok_or_else(|| self.damaged(page))?;
+                    return Ok(After::Longer(crc32c::crc32c_append(*before, piece)));
+                }
                 self.prove_page(state, page, &self.page_from_disk(page)?)?;
-                Ok(None)
+                Ok(After::Changed)
             }
+            _ => Ok(After::New(crc32c::crc32c(piece))),
         }
     }
 

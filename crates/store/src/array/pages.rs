@@ -21,27 +21,30 @@ pub(super) const PAGE_BYTES: usize = 4096;
 /// Bytes of the map beyond the end of the file, so that a growing file is rarely mapped again.
 const SPARE_BYTES: u64 = 64 << 20;
 
-/// The map, created by the first read.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
-    map: RwLock<Option<Map>>,
+    known: RwLock<Known>,
     /// A lower bound of the file's length, in bytes.
     known_bytes: AtomicU64,
 }
 
-#[derive(Debug)]
-struct Map {
-    bytes: Mmap,
-    /// A bit for each page whose checksum was proved, or that this process wrote.
-    proved: Vec<AtomicU64>,
+#[derive(Debug, Default)]
+struct Known {
+    /// Made by the first read.
+    map: Option<Mmap>,
+    proved: Proved,
 }
+
+/// A bit for each page whose checksum was proved, or all of whose bytes this process wrote.
+#[derive(Debug, Default)]
+struct Proved(Vec<AtomicU64>);
 
 impl Pages {
     /// Calls `read` with the first `bytes` bytes of the file; returns `None` when the file is shorter.
     pub(super) fn read<T>(&self, file: &File, bytes: u64, read: impl FnOnce(Window<'_>) -> T) -> io::Result<Option<T>> {
         loop {
             {
-                let map = self.map.read();
+                let known = self.known.read();
                 if self.known_bytes.load(Ordering::Acquire) < bytes {
                     let file_bytes = file.metadata()?.len();
                     if file_bytes < bytes {
@@ -50,8 +53,8 @@ impl Pages {
                     self.known_bytes.fetch_max(file_bytes, Ordering::AcqRel);
                 }
                 let len = usize::try_from(bytes).map_err(io::Error::other)?;
-                if let Some(map) = map.as_ref().filter(|map| map.bytes.len() >= len) {
-                    return Ok(Some(read(Window { map, len })));
+                if let Some(map) = known.map.as_ref().filter(|map| map.len() >= len) {
+                    return Ok(Some(read(Window { map, proved: &known.proved, len })));
                 }
             }
             self.map(file)?;
@@ -60,71 +63,85 @@ impl Pages {
 
     /// Calls `cut`, which changes the file's length, after the current reads.
     pub(super) fn cut<T>(&self, bytes: u64, cut: impl FnOnce() -> T) -> T {
-        let _nobody_reads = self.map.write();
+        let _nobody_reads = self.known.write();
         self.known_bytes.store(bytes, Ordering::Release);
         cut()
     }
 
     /// Notes pages as proved.
-    pub(super) fn note_proved(&self, pages: Range<u64>) {
-        if let Some(map) = self.map.read().as_ref() {
-            pages.for_each(|page| map.note_proved(page));
+    pub(super) fn note_proved(&self, pages: Range<usize>) {
+        if !self.known.read().proved.has_room(pages.end) {
+            self.known.write().proved.make_room(pages.end);
         }
+        let known = self.known.read();
+        pages.for_each(|page| known.proved.set(page));
     }
 
     #[expect(unsafe_code, reason = "another process can change a mapped file: see the invariant")]
     fn map(&self, file: &File) -> io::Result<()> {
-        let mut map = self.map.write();
+        let mut known = self.known.write();
         let len = usize::try_from(file.metadata()?.len().saturating_add(SPARE_BYTES)).map_err(io::Error::other)?;
         // SAFETY: readers get a window on records that are in the file. No writer overwrites them with other bytes, and
         // a cut holds the write lock.
-        let bytes = unsafe { MmapOptions::new().len(len).map(file)? };
+        let map = unsafe { MmapOptions::new().len(len).map(file)? };
         // Reads are random, so reading ahead is of no use. (Ignored advice does no harm.)
-        let _ = bytes.advise(Advice::Random);
-        let mut proved = map.take().map(|before| before.proved).unwrap_or_default();
-        proved.resize_with(len.div_ceil(PAGE_BYTES).div_ceil(64), AtomicU64::default);
-        *map = Some(Map { bytes, proved });
+        let _ = map.advise(Advice::Random);
+        known.map = Some(map);
+        known.proved.make_room(len.div_ceil(PAGE_BYTES));
         Ok(())
     }
 }
 
-impl Map {
-    fn note_proved(&self, page: u64) {
-        let word = usize::try_from(page / 64).ok().and_then(|word| self.proved.get(word));
-        if let Some(word) = word {
-            word.fetch_or(1 << (page % 64), Ordering::Release);
+impl Proved {
+    fn has_room(&self, pages: usize) -> bool {
+        pages.div_ceil(64) <= self.0.len()
+    }
+
+    /// Makes room for the bits of these pages and as many more: a growing file needs it rarely.
+    fn make_room(&mut self, pages: usize) {
+        if !self.has_room(pages) {
+            self.0.resize_with(pages.div_ceil(64) * 2, AtomicU64::default);
         }
+    }
+
+    fn has(&self, page: usize) -> bool {
+        self.0[page / 64].load(Ordering::Acquire) >> (page % 64) & 1 == 1
+    }
+
+    fn set(&self, page: usize) {
+        self.0[page / 64].fetch_or(1 << (page % 64), Ordering::Release);
     }
 }
 
 /// The first bytes of a mapped file.
 pub(super) struct Window<'a> {
-    map: &'a Map,
+    map: &'a Mmap,
+    proved: &'a Proved,
     len: usize,
 }
 
 impl<'a> Window<'a> {
     pub(super) fn bytes(&self) -> &'a [u8] {
-        &self.map.bytes[..self.len]
+        &self.map[..self.len]
     }
 
     /// Returns the bytes of a page that the window has bytes of, to the end of the page or of the map. What lies
     /// beyond the end of the file is zeros.
     pub(super) fn page(&self, page: usize) -> &'a [u8] {
         let start = page * PAGE_BYTES;
-        &self.map.bytes[start..(start + PAGE_BYTES).min(self.map.bytes.len())]
+        &self.map[start..(start + PAGE_BYTES).min(self.map.len())]
     }
 
     pub(super) fn is_proved(&self, page: usize) -> bool {
-        self.map.proved.get(page / 64).is_some_and(|word| word.load(Ordering::Acquire) >> (page % 64) & 1 == 1)
+        self.proved.has(page)
     }
 
     pub(super) fn note_proved(&self, page: usize) {
-        self.map.note_proved(page as u64);
+        self.proved.set(page);
     }
 
     /// Advises the system that most pages of a range will be read.
     pub(super) fn will_need(&self, range: Range<usize>) {
-        let _ = self.map.bytes.advise_range(Advice::WillNeed, range.start, range.len());
+        let _ = self.map.advise_range(Advice::WillNeed, range.start, range.len());
     }
 }
