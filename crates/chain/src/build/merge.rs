@@ -5,6 +5,7 @@ use crate::build::record::{PARTITION_BITS, Record};
 use crate::build::row_writer::BuildRows;
 use crate::build::runs::RunWriter;
 use crate::build::script_state::{ScriptState, Unknown};
+use crate::build::sort::sorted;
 use crate::error::Result;
 use crate::prefix::ScriptKey;
 use crate::txnum::TxNum;
@@ -59,7 +60,7 @@ pub(crate) fn write_rows(
 
 /// Sorts records of one partition and visits those of each script, ascending by key and in the order of the chain.
 pub(crate) fn by_script(records: &[Record], mut visit: impl FnMut(ScriptKey, &[Record]) -> Result<()>) -> Result<()> {
-    let mut records = distribute(&[records], PARTITION_BITS);
+    let mut records = sorted(&[records], PARTITION_BITS, Record::order);
     for same_prefix in records.chunk_by_mut(|one, other| one.prefix() == other.prefix()) {
         order_by_check(same_prefix);
         for group in same_prefix.chunk_by(|one, other| one.check() == other.check()) {
@@ -71,7 +72,7 @@ pub(crate) fn by_script(records: &[Record], mut visit: impl FnMut(ScriptKey, &[R
 
 /// Returns records of all partitions sorted by script, then in the order of the chain.
 pub(crate) fn by_key(records: &[&[Record]]) -> Vec<Record> {
-    let mut records = distribute(records, 0);
+    let mut records = sorted(records, 0, Record::order);
     records.chunk_by_mut(|one, other| one.prefix() == other.prefix()).for_each(order_by_check);
     records
 }
@@ -81,38 +82,4 @@ fn order_by_check(same_prefix: &mut [Record]) {
     if same_prefix.iter().any(|record| record.check() != same_prefix[0].check()) {
         same_prefix.sort_unstable_by_key(|record| (record.check(), record.position()));
     }
-}
-
-/// Bits of the prefix, after the partition's, that choose the slot of a record in [`distribute`].
-const SLOT_BITS: u32 = 12;
-
-/// Returns records that agree in the first `partition_bits` of the prefix, sorted by [`Record::order`]. Each is moved
-/// once, to a slot of some dozens by its next prefix bits; the slots are then sorted in the nearest cache.
-fn distribute(records: &[&[Record]], partition_bits: u32) -> Vec<Record> {
-    let slot = |record: &Record| {
-        let bits = record.prefix() << partition_bits >> (64 - SLOT_BITS);
-        usize::try_from(bits).expect("twelve bits")
-    };
-    let mut ends = vec![0_usize; 1 << SLOT_BITS];
-    for record in records.iter().copied().flatten() {
-        ends[slot(record)] += 1;
-    }
-    let mut starts = 0;
-    for end in &mut ends {
-        starts += std::mem::replace(end, starts);
-    }
-    // Each entry is now the start of its slot, and moves to its end while the slot fills.
-    let Some(any) = records.iter().find_map(|some| some.first()) else { return Vec::new() };
-    let mut sorted = vec![*any; records.iter().map(|some| some.len()).sum()];
-    for record in records.iter().copied().flatten() {
-        let next = &mut ends[slot(record)];
-        sorted[*next] = *record;
-        *next += 1;
-    }
-    let mut start = 0;
-    for end in ends {
-        sorted[start..end].sort_unstable_by_key(Record::order);
-        start = end;
-    }
-    sorted
 }

@@ -30,6 +30,7 @@ mod rows;
 pub(crate) mod run_set;
 mod runs;
 pub(crate) mod script_state;
+mod sort;
 pub(crate) mod spool;
 mod temp_files;
 mod txids;

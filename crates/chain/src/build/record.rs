@@ -107,11 +107,19 @@ impl Record {
 }
 
 /// One transaction: keyed hash of its txid, and its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct TxRecord {
     pub(crate) hash: u64,
     pub(crate) txnum: u64,
+}
+
+impl TxRecord {
+    /// The sort key.
+    #[inline]
+    pub(crate) fn order(&self) -> (u64, u64) {
+        (self.hash, self.txnum)
+    }
 }
 
 const _: () = assert!(size_of::<Record>() == 32 && size_of::<TxRecord>() == 16);

@@ -21,6 +21,7 @@ use crate::build::record::{PARTITION_BITS, Record, TxRecord};
 use crate::build::row_writer::{BuildRows, TxnumRowWriter};
 use crate::build::run_set::RunSet;
 use crate::build::runs::RunReader;
+use crate::build::sort::sorted;
 use crate::build::spool::{Positions, Spool};
 use crate::build::temp_files::remove;
 use crate::build::txids::Txids;
@@ -32,10 +33,11 @@ use crate::rows::pack::{Delta, Pack};
 use crate::rows::{self, bucket_bits, recent_txnum, script, txnum};
 use crate::txnum::{Height, TxNum};
 
-/// Partitions of transaction records, a power of two.
-const TXID_PARTITIONS: usize = 256;
+/// Bits of the hash that choose the partition of a transaction's record.
+const TXID_PARTITION_BITS: u32 = 8;
+const TXID_PARTITIONS: usize = 1 << TXID_PARTITION_BITS;
 /// Buckets never span partitions.
-const _: () = assert!(TXID_PARTITIONS <= 1 << PARTITION_BITS);
+const _: () = assert!(TXID_PARTITION_BITS <= PARTITION_BITS);
 /// Consecutive partitions that one thread writes into the same bulk runs.
 const STRIPE: usize = 16;
 /// Partitions of a round. Its rows lie beside its runs, which are removed when the round is published.
@@ -212,7 +214,7 @@ impl Rows<'_> {
             let mut set = RunSet::new(build.store);
             for partition in stripe.map(|index| partitions.start + index) {
                 build.progress.check()?;
-                self.transactions_of(spool.take(partition)?, &mut set)?;
+                self.transactions_of(&spool.take(partition)?, &mut set)?;
                 build.progress.add_partition();
             }
             runs.lock().extend(set.finish()?);
@@ -221,10 +223,9 @@ impl Rows<'_> {
         Ok(runs.into_inner())
     }
 
-    fn transactions_of(&self, mut records: Vec<TxRecord>, set: &mut RunSet<'_>) -> Result<()> {
-        records.sort_unstable();
+    fn transactions_of(&self, records: &[TxRecord], set: &mut RunSet<'_>) -> Result<()> {
         let mut rows = TxnumRowWriter::new(self.pack);
-        for TxRecord { hash, txnum } in records {
+        for TxRecord { hash, txnum } in sorted(&[records], TXID_PARTITION_BITS, TxRecord::order) {
             let txnum = TxNum(txnum);
             if txnum < self.pack.end {
                 rows.push(set, hash, txnum)?;
