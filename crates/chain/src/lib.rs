@@ -86,6 +86,7 @@ mod key_filter;
 mod manifest;
 mod parallel;
 mod part;
+mod prefetch;
 mod prefix;
 mod rows;
 

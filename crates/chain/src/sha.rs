@@ -5,8 +5,8 @@
 //! AVX-512, 8 with AVX2), grouped by length so that no lane idles. The `sha2` crate hashes one by one where the
 //! processor has neither, or has SHA instructions, which are faster than eight lanes.
 //!
-//! This file is the only one of the crate with `unsafe`: the standard library offers vector instructions that a
-//! processor may lack, and loads from memory, in no other form.
+//! This file and `prefetch` are the only ones of the crate with `unsafe`: the standard library offers vector
+//! instructions that a processor may lack, and loads from memory, in no other form.
 //!
 //! Invariant: every path returns the digest of [FIPS 180-4](https://csrc.nist.gov/pubs/fips/180-4/upd1/final); the
 //! tests compare each with `sha2`.

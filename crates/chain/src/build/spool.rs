@@ -14,6 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::build::temp_files::write_durably;
 use crate::bytes::{Cursor, put_leb128};
 use crate::error::{Error, Result};
+use crate::prefetch;
 use crate::txnum::Height;
 
 /// Records that can be spooled: plain bytes of fixed size.
@@ -22,6 +23,8 @@ impl<T: FromBytes + IntoBytes + Immutable + Copy + Send + Sync> Plain for T {}
 
 /// Bytes that a writer buffers per partition.
 const BUFFERED_BYTES: usize = 32 << 10;
+/// Records behind the last one whose place is fetched into the cache: those of the next line.
+const PREFETCHED_RECORDS: usize = 2;
 
 /// Records in one file per partition, written by many threads in any order.
 #[derive(Debug)]
@@ -114,6 +117,7 @@ impl<R: Plain> SpoolWriter<'_, R> {
         let partition = self.spool.partition(hash);
         let buffer = &mut self.buffers[partition];
         buffer.push(record);
+        prefetch::to_write(buffer.spare_capacity_mut(), PREFETCHED_RECORDS);
         if buffer.len() == buffer.capacity() { self.flush(partition) } else { Ok(()) }
     }
 
