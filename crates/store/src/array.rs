@@ -48,6 +48,8 @@ const TOGETHER: usize = 64;
 const LINE_BYTES: usize = 64;
 /// Cache lines of each range that are requested before the range is visited; most ranges are no longer.
 const LINES_TOUCHED: usize = 6;
+/// Bytes of a run that is loaded as a whole before it is visited: the disk would read it page by page.
+const LONG_RUN_BYTES: usize = 64 << 10;
 /// The time above which [`TOGETHER`] records came from the disk; from memory they take some microseconds.
 const SLOW_TOUCH: Duration = Duration::from_micros(30);
 
@@ -242,9 +244,9 @@ impl FileArray {
 
     /// Loads the beginnings of these ranges into the cache, so that the waits for disk and memory overlap.
     fn touch(&self, window: &Window<'_>, ranges: impl ExactSizeIterator<Item = Range<usize>> + Clone) {
-        if ranges.len() > 1 && self.waits_for_disk.load(Ordering::Relaxed) {
-            ranges.clone().for_each(|range| window.will_need(range));
-        }
+        let is_slow = ranges.len() > 1 && self.waits_for_disk.load(Ordering::Relaxed);
+        let needed = ranges.clone().filter(|range| is_slow || range.len() >= LONG_RUN_BYTES);
+        needed.for_each(|range| window.will_need(range));
         let (began, bytes) = (Instant::now(), window.bytes());
         for range in ranges {
             for offset in range.step_by(LINE_BYTES).take(LINES_TOUCHED) {
