@@ -39,10 +39,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use tikv_jemallocator::Jemalloc;
 
 use crate::record::{Record, exit_code};
 use crate::samples::SamplesFile;
 use crate::server::Setup;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// Measure Birdhouse beside other servers.
 #[derive(Debug, Parser)]
