@@ -2,13 +2,13 @@
 //! touched script equal the naive model's. At some steps peers are asked too; their faults are listed.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use birdhouse_testkit::Options;
 use birdhouse_testkit::asked::{Asked, Scripts, about, agrees, changed};
 use birdhouse_testkit::live::{LiveNode, Made, Move};
 use birdhouse_testkit::peers::{Electrs, ElectrumX, part};
-use birdhouse_testkit::rng::{Rng, number};
+use birdhouse_testkit::rng::Rng;
 
 use crate::birds::{PATIENCE, Server, World};
 
@@ -182,18 +182,4 @@ fn answers_equal_the_model_while_chain_and_mempool_move() {
     let mut run = Run::start(31);
     run.go(25, 5);
     run.assert_all_happened();
-}
-
-/// Runs for `BIRDHOUSE_MINUTES`, with a new seed after each half minute of steps, or with `BIRDHOUSE_SEED` alone.
-#[test]
-#[ignore = "as long as BIRDHOUSE_MINUTES says"]
-fn answers_equal_the_model_for_a_long_time() {
-    let end = Instant::now() + Duration::from_mins(number("BIRDHOUSE_MINUTES").unwrap_or(10));
-    let first = number("BIRDHOUSE_SEED").unwrap_or(1000);
-    for seed in first.. {
-        Run::start(seed).go(200, 20);
-        if Instant::now() > end {
-            return;
-        }
-    }
 }
