@@ -105,13 +105,14 @@ impl World {
         self.fronts.iter().map(|front| front.addr).collect()
     }
 
-    /// Slows a node down, fills its disk, or sets its clock apart, by rounds. Returns the name of the fault.
-    fn play_fault(&mut self, round: u64, node: NodeNumber) -> &'static str {
+    /// Slows a node down, fills its disk, or sets its clock apart, by rounds. Returns the name of the fault; `None` if
+    /// this machine cannot make a small disk.
+    fn play_fault(&mut self, round: u64, node: NodeNumber) -> Option<&'static str> {
         let cassandra = &mut self.cassandra;
         if round.is_multiple_of(4) {
             let _slow = cassandra.slow_down(node).unwrap();
             sleep(FAULT);
-            return "a twentieth of the time";
+            return Some("a twentieth of the time");
         }
         cassandra.kill(node).unwrap();
         let fault = match round % 4 {
@@ -120,21 +121,21 @@ impl World {
                 disk.fill_up_to(0).unwrap();
                 sleep(FAULT);
                 disk.make_room().unwrap();
-                "a full disk"
+                Some("a full disk")
             }
-            1 => "",
+            1 => None,
             2 => {
                 cassandra.restart_with_clock(node, -APART_S).unwrap();
                 sleep(FAULT);
-                "a clock behind"
+                Some("a clock behind")
             }
             _ => {
                 cassandra.restart_with_clock(node, APART_S).unwrap();
                 sleep(FAULT);
-                "a clock ahead"
+                Some("a clock ahead")
             }
         };
-        if !fault.is_empty() {
+        if fault.is_some() {
             cassandra.kill(node).unwrap();
         }
         cassandra.restart_with_clock(node, 0).unwrap();
@@ -214,7 +215,7 @@ fn check(mut world: World, rounds: u64, has_spare_nodes: bool) {
                 world.cassandra.resume((node + 1) % 3).unwrap();
             });
             kills += 2;
-            recorded.play(&servers, clock, next(), || faults.push(world.play_fault(round, (node + 2) % 3)));
+            recorded.play(&servers, clock, next(), || faults.extend(world.play_fault(round, (node + 2) % 3)));
         }
     }
     for front in &world.fronts {
