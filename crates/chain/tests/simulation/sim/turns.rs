@@ -42,12 +42,13 @@ impl Sim {
                 state.calls += 1;
                 assert!(state.calls < CALLS_MAX, "the follower makes {CALLS_MAX} calls and is not done");
                 let latency = Duration::from_micros(state.rng.below(2500));
-                let is_eager = state.rng.per_mille(self.plan.eager) && state.pause.is_none();
+                let is_eager = state.rng.per_mille(self.plan.eager);
                 (latency, is_eager, state.rng.per_mille(self.plan.curious))
             };
             let until = self.now() + latency;
             self.pass_until(until);
-            if is_eager && !self.has_stopped() {
+            // The step that was due may have been a calm.
+            if is_eager && self.state.lock().pause.is_none() && !self.has_stopped() {
                 self.take_next_step();
             }
             if is_curious && !self.has_stopped() {
