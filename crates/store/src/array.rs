@@ -242,7 +242,8 @@ impl FileArray {
         Ok(Self { spec, file, journal, waits_for_disk: AtomicBool::new(false) })
     }
 
-    /// Loads the beginnings of these ranges into the cache, so that the waits for disk and memory overlap.
+    /// Loads the beginnings of these ranges, and long ones as a whole, into the cache, so that the waits for disk and
+    /// memory overlap.
     fn touch(&self, window: &Window<'_>, ranges: impl ExactSizeIterator<Item = Range<usize>> + Clone) {
         let is_slow = ranges.len() > 1 && self.waits_for_disk.load(Ordering::Relaxed);
         let needed = ranges.clone().filter(|range| is_slow || range.len() >= LONG_RUN_BYTES);

@@ -23,8 +23,8 @@ impl<T: FromBytes + IntoBytes + Immutable + Copy + Send + Sync> Plain for T {}
 
 /// Bytes that a writer buffers per partition.
 const BUFFERED_BYTES: usize = 32 << 10;
-/// Records behind the last one whose place is fetched into the cache: those of the next line.
-const PREFETCHED_RECORDS: usize = 2;
+/// Bytes of a cache line. The place so far behind the last record is fetched into the cache.
+const LINE_BYTES: usize = 64;
 
 /// Records in one file per partition, written by many threads in any order.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl<R: Plain> SpoolWriter<'_, R> {
         let partition = self.spool.partition(hash);
         let buffer = &mut self.buffers[partition];
         buffer.push(record);
-        prefetch::to_write(buffer.spare_capacity_mut(), PREFETCHED_RECORDS);
+        prefetch::to_write(buffer.spare_capacity_mut(), LINE_BYTES / size_of::<R>());
         if buffer.len() == buffer.capacity() { self.flush(partition) } else { Ok(()) }
     }
 
