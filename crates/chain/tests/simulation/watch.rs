@@ -22,6 +22,8 @@ struct Seen {
 /// The watch over the updates of an index.
 pub(crate) struct Watch {
     last: Option<Seen>,
+    /// The last tip that readers saw, announced or not.
+    visible: Option<BlockNumber>,
     /// Tips that the node had since the follower last waited.
     recent: Vec<BlockNumber>,
     /// Blocks of the chain below the fork that a person accepted.
@@ -34,7 +36,15 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(depth_max: u32) -> Self {
-        Self { last: None, recent: Vec::new(), accepted: None, depth_max, has_failed: false, counts: Counts::default() }
+        Self {
+            last: None,
+            visible: None,
+            recent: Vec::new(),
+            accepted: None,
+            depth_max,
+            has_failed: false,
+            counts: Counts::default(),
+        }
     }
 
     /// Notes the tip of the node.
@@ -64,9 +74,7 @@ impl Watch {
     /// Looks at the first snapshot of an index that was opened.
     pub(crate) fn opened(&mut self, world: &World, snapshot: &Snapshot) -> Result<(), String> {
         let seen = see(world, snapshot)?;
-        if let Some(last) = &self.last {
-            self.allows(world, last, &seen).map_err(|error| format!("opened again: {error}"))?;
-        }
+        self.shows(world, seen.tip).map_err(|error| format!("opened again: {error}"))?;
         self.last = Some(seen);
         self.has_failed = false;
         Ok(())
@@ -76,8 +84,8 @@ impl Watch {
     pub(crate) fn updated(&mut self, world: &World, update: &Update, is_clear: bool) -> Result<(), String> {
         self.counts.updates += 1;
         let seen = see(world, &update.snapshot)?;
+        self.shows(world, seen.tip)?;
         let last = self.last.as_ref().expect("an index was opened");
-        self.allows(world, last, &seen)?;
         let has_moved = last.tip != seen.tip;
         // A listing of the mempool while the node was elsewhere for a moment is that of another tip. The index may go
         // to a block as soon as the node has it below its tip.
@@ -97,23 +105,27 @@ impl Watch {
                 }
             }
         }
-        if has_moved {
-            self.accepted = None;
-        }
         self.last = Some(seen);
         Ok(())
     }
 
-    fn allows(&self, world: &World, last: &Seen, seen: &Seen) -> Result<(), String> {
-        let (tree, old, new) = (&world.tree, &last.at.path, &seen.at.path);
-        if last.tip == seen.tip {
-            return Ok(());
-        }
+    /// Notes the tip that readers see. An index that changes to a longer branch has some tips on the way, and announces
+    /// the last one alone, so each move is judged, not only those between two updates.
+    pub(crate) fn shows(&mut self, world: &World, tip: BlockNumber) -> Result<(), String> {
+        let Some(before) = self.visible.replace(tip).filter(|before| *before != tip) else { return Ok(()) };
+        self.allows(world, before, tip)?;
+        self.accepted = None;
+        Ok(())
+    }
+
+    fn allows(&self, world: &World, before: BlockNumber, after: BlockNumber) -> Result<(), String> {
+        let tree = &world.tree;
+        let (old, new) = (&tree.path(before), &tree.path(after));
         let shared = shared(old, new);
         let depth = old.len() - shared;
         let work = |block: BlockNumber| tree.block(block).work;
-        let has = |tip: &&BlockNumber| tree.is_on(&tree.path(**tip), seen.tip);
-        let move_of = || format!("the tip moved from block {} to {}, {depth} blocks back", last.tip, seen.tip);
+        let has = |tip: &&BlockNumber| tree.is_on(&tree.path(**tip), after);
+        let move_of = || format!("the tip moved from block {before} to {after}, {depth} blocks back");
         let mut with = self.recent.iter().filter(has).peekable();
         if with.peek().is_none() {
             return Err(format!("{}; no chain of the node had it", move_of()));
@@ -127,9 +139,9 @@ impl Watch {
         let was_invalid = old.iter().any(|block| world.ever_invalid.contains(block));
         let is_better = |tip: &BlockNumber| {
             // Of two chains with as much work, the node may prefer either once it has connected both.
-            let was_connected = world.node.ever_connected.contains(&last.tip);
-            let is_preferred = work(*tip) == work(last.tip) && (was_connected || world.ever_preferred.contains(tip));
-            (work(*tip) > work(last.tip) || is_preferred) && shared < new.len()
+            let was_connected = world.node.ever_connected.contains(&before);
+            let is_preferred = work(*tip) == work(before) && (was_connected || world.ever_preferred.contains(tip));
+            (work(*tip) > work(before) || is_preferred) && shared < new.len()
         };
         if was_invalid || with.any(is_better) {
             return Ok(());

@@ -205,7 +205,7 @@ impl Sim {
         }
     }
 
-    /// Looks at every update since the last look.
+    /// Looks at every update since the last look, then at the tip.
     pub(super) fn drain_updates(&self) {
         let mut updates = self.updates.lock();
         let Some(receiver) = updates.as_mut() else { return };
@@ -217,6 +217,19 @@ impl Sim {
             if let Err(difference) = noted {
                 self.fail(difference);
             }
+        }
+        drop(updates);
+        let index = self.index.lock().clone();
+        let Some(Ok(snapshot)) = index.map(|index| index.snapshot()) else { return };
+        let world = self.world.lock();
+        let tip = world.tree.find(&snapshot.tip().hash);
+        let allowed = tip.map_or_else(
+            || Err(format!("the tip {} is no block of the network", snapshot.tip().hash)),
+            |tip| self.watch.lock().shows(&world, tip),
+        );
+        drop(world);
+        if let Err(difference) = allowed {
+            self.fail(difference);
         }
     }
 }
