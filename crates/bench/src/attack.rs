@@ -1,8 +1,8 @@
 //! Cost of attacks: the latencies of honest clients and the server's memory.
 //!
-//! Attackers stand for other machines, so they run only when a processor is idle. On a small machine they would
-//! otherwise take the processors from the server and its honest clients, which no server can prevent. All attackers
-//! come from one address, each honest client from another.
+//! Both kinds of clients stand for other machines (`birdhouse_testkit::priority`). On a small machine attackers would
+//! otherwise take the processors from the server, which no server can prevent, and honest clients would wait for a
+//! processor when their answers are there. All attackers come from one address, each honest client from another.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::attack::{Attack, Outcome, Running, Setup, Target};
+use birdhouse_testkit::priority::{self, ONLY_WHEN_IDLE};
 use birdhouse_testkit::usage::Usage;
 use clap::ValueEnum;
 
@@ -21,9 +22,6 @@ use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
 
 const SEED: u64 = 91;
-/// Arguments of `chrt` for `SCHED_IDLE`: any other process takes the processor at once, and not after a slice of 3 ms,
-/// as from a process of the lowest priority.
-pub(crate) const ONLY_WHEN_IDLE: [&str; 2] = ["--idle", "0"];
 /// Time from the start of an attack until it is measured: connections are opened and limits reached.
 const WARM_UP: Duration = Duration::from_secs(1);
 
@@ -89,6 +87,8 @@ struct Figures {
     cpu: Duration,
     memory_peak: u64,
     outcome: Outcome,
+    /// All honest clients ran as soon as they were ready.
+    at_once: bool,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
@@ -144,6 +144,7 @@ impl Figures {
             cpu: Duration::ZERO,
             memory_peak: 0,
             outcome: Outcome::default(),
+            at_once: true,
         }
     }
 
@@ -155,6 +156,7 @@ impl Figures {
         let (before, start) = (Usage::of(pid)?.cpu, Instant::now());
         let (clients, visitors) = (setup.honest_clients(plan.clients), setup.rest_visitors(plan.clients));
         thread::sleep(Duration::from_secs(plan.seconds));
+        self.at_once &= clients.run_at_once() && visitors.run_at_once();
         let (latencies, rest_latencies) = (clients.stop()?, visitors.stop()?);
         self.time += start.elapsed();
         self.cpu += Usage::of(pid)?.cpu.saturating_sub(before);
@@ -237,9 +239,11 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
     let meaning = format!(
         "{} honest clients of the Electrum protocol and as many of REST, each with one request at a time and 5 ms \
          between requests, while one address attacks; \
-         {} rounds of {} s each. The attackers run only on idle processors. Hostile requests are those that sockets \
-         took, read by the server or not.",
-        plan.clients, plan.rounds, plan.seconds
+         {} rounds of {} s each. {} Hostile requests are those that sockets took, read by the server or not.",
+        plan.clients,
+        plan.rounds,
+        plan.seconds,
+        priority::meaning(rows.iter().all(|row| row.at_once))
     );
     let columns = [
         ("answers", Unit::Count),

@@ -10,7 +10,8 @@
 //! - [`peers`]: other Electrum servers, to compare answers with; [`client`]: a client of all of them; [`pipe`]: the
 //!   same over every transport; [`http_client`]: a client of the REST API; [`asked`]: the requests of wallets.
 //! - [`relays`]: Nostr relays with their events, Birdhouse and others. [`usage`]: the CPU time and memory of a process.
-//!   [`small_disk`]: a disk that becomes full; [`relay_history`]: a checker of what clients of a relay saw.
+//!   [`priority`]: clients that stand for other machines. [`small_disk`]: a disk that becomes full. [`relay_history`]:
+//!   a checker of what clients of a relay saw.
 //! - [`postgres`]: the database of other relays; [`nostream`]: the tables of one of them.
 //! - [`browser`]: Chromium, to look at pages; [`inspection`]: its findings; [`electrum`]: a real wallet;
 //!   [`mempool_client`]: an explorer's client; [`attack`]: hostile clients.
@@ -39,6 +40,7 @@ pub mod pipe;
 
 pub mod nostream;
 pub mod postgres;
+pub mod priority;
 pub mod relay_history;
 pub mod relays;
 pub mod small_disk;

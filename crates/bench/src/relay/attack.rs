@@ -1,8 +1,8 @@
 //! Cost of attacks on a relay: the latencies of honest clients, and the relay's memory.
 //!
 //! The relay runs alone behind a reverse proxy, which is this program: a header names the client of each connection.
-//! All attackers are one client, each honest one another. The attackers run in a process of their own, and only when a
-//! processor is idle: they stand for other machines.
+//! All attackers are one client, in a process of their own; each honest one is another. All of them stand for other
+//! machines (`birdhouse_testkit::priority`).
 
 mod attackers;
 mod honest;
@@ -21,6 +21,7 @@ use anyhow::{Context as _, Result, ensure};
 use birdhouse_regtest::bitcoind::free_port;
 use birdhouse_regtest::child_guard::{ChildGuard, Launch};
 use birdhouse_testkit::attack::Outcome;
+use birdhouse_testkit::priority::{self, ONLY_WHEN_IDLE};
 use birdhouse_testkit::usage::Usage;
 use clap::ValueEnum as _;
 
@@ -30,7 +31,7 @@ use self::kind::{RelayAttack, stored};
 use super::relay_at::RelayAt;
 use super::socket::Socket;
 use crate::args::at_least_one;
-use crate::attack::{ONLY_WHEN_IDLE, parse_outcome};
+use crate::attack::parse_outcome;
 use crate::durations::{Durations, seconds};
 use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
@@ -89,6 +90,8 @@ struct Figures {
     cpu: Duration,
     memory_peak: u64,
     outcome: Outcome,
+    /// All honest clients ran as soon as they were ready.
+    at_once: bool,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
@@ -140,17 +143,18 @@ pub(crate) fn run_attackers(plan: &AttackersPlan) -> Result<()> {
 fn measure(relay: &Relay, plan: &Plan, attacks: &[RelayAttack], round: u64) -> Result<Figures> {
     Usage::reset_memory_peak(relay.child.pid())?;
     let attackers = if attacks.is_empty() { None } else { Some(AttackersProcess::start(attacks, relay.port)?) };
-    let clients = HonestClients::start(&relay.at, plan.clients, round)?;
+    let time = Duration::from_secs(plan.seconds);
+    let clients = HonestClients::start(&relay.at, plan.clients, WARM_UP + time, round)?;
     thread::sleep(WARM_UP);
     let pid = relay.child.pid();
     let (before, start) = (Usage::of(pid)?.cpu, Instant::now());
-    thread::sleep(Duration::from_secs(plan.seconds));
+    thread::sleep(time);
     let (time, cpu) = (start.elapsed(), Usage::of(pid)?.cpu.saturating_sub(before));
     let mut latencies = Durations::default();
-    clients.stop(&mut latencies)?;
+    let at_once = clients.stop(&mut latencies)?;
     let outcome = attackers.map_or(Ok(Outcome::default()), AttackersProcess::stop)?;
     let memory_peak = Usage::of(pid)?.resident_bytes_max;
-    Ok(Figures { title: String::new(), latencies, time, cpu, memory_peak, outcome })
+    Ok(Figures { title: String::new(), latencies, time, cpu, memory_peak, outcome, at_once })
 }
 
 // === impl Relay ===
@@ -226,8 +230,10 @@ fn name(attack: RelayAttack) -> String {
 fn table(rows: &[Figures], plan: &Plan) -> Table {
     let meaning = format!(
         "{} honest clients, each with one message at a time and 10 ms between messages, while another client attacks for \
-         {} s. The attackers run only on idle processors.",
-        plan.clients, plan.seconds
+         {} s. {}",
+        plan.clients,
+        plan.seconds,
+        priority::meaning(rows.iter().all(|row| row.at_once))
     );
     let columns = [
         ("answers", Unit::Count),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use birdhouse_events::VerifiedEvent;
+use birdhouse_testkit::priority;
 use serde_json::{Value, json};
 
 use super::super::relay_at::RelayAt;
@@ -16,42 +17,55 @@ use crate::durations::Durations;
 
 /// Pause between two messages: a client is no load generator, and its events have a rate.
 const REST: Duration = Duration::from_millis(10);
-/// Notes that are signed before the clock starts.
-const NOTES: u64 = 4000;
-
 /// The honest clients, each a thread.
 pub(super) struct HonestClients {
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Result<Vec<Duration>>>>,
+    threads: Vec<JoinHandle<Result<Answered>>>,
+}
+
+/// The answers to one client.
+struct Answered {
+    latencies: Vec<Duration>,
+    /// It ran as soon as it was ready.
+    at_once: bool,
 }
 
 // === impl HonestClients ===
 
 impl HonestClients {
-    /// Starts clients, each with an address of its own. `round` makes their notes new.
-    pub(super) fn start(relay: &RelayAt, count: u8, round: u64) -> Result<Self> {
+    /// Starts clients, each with an address of its own, which have enough to publish for `time`. `round` makes their
+    /// notes new.
+    pub(super) fn start(relay: &RelayAt, clients: u8, time: Duration, round: u64) -> Result<Self> {
         let stop = Arc::<AtomicBool>::default();
         let mut threads = Vec::new();
-        for number in 0..count {
+        // Two messages a note. They are signed before the clock starts.
+        let count = u64::try_from(time.as_millis() / (REST * 2).as_millis())?;
+        for number in 0..clients {
             let (relay, stop, keys) = (relay.clone(), Arc::clone(&stop), keys(100 + number)?);
             let content = || "an honest note".to_owned();
-            let notes = (0..NOTES).map(|at| note(&keys, 1, round * NOTES + at, Vec::new(), content())).collect();
-            threads.push(thread::spawn(move || run(&relay, number, notes, &stop)));
+            let notes = (0..count).map(|at| note(&keys, 1, round * count + at, Vec::new(), content())).collect();
+            threads.push(thread::spawn(move || {
+                let at_once = priority::run_at_once();
+                Ok(Answered { latencies: run(&relay, number, notes, &stop)?, at_once })
+            }));
         }
         Ok(Self { stop, threads })
     }
 
-    /// Ends the clients; returns their latencies.
-    pub(super) fn stop(self, latencies: &mut Durations) -> Result<()> {
+    /// Ends the clients and adds their latencies. Returns true if all of them ran as soon as they were ready.
+    pub(super) fn stop(self, latencies: &mut Durations) -> Result<bool> {
         self.stop.store(true, Ordering::Relaxed);
+        let mut all_at_once = true;
         for thread in self.threads {
-            let all = thread.join().map_err(|_| anyhow!("an honest client panicked"))??;
+            let Answered { latencies: all, at_once } =
+                thread.join().map_err(|_| anyhow!("an honest client panicked"))??;
             ensure!(!all.is_empty(), "an honest client got no answer");
             for latency in all {
                 latencies.add(latency);
             }
+            all_at_once &= at_once;
         }
-        Ok(())
+        Ok(all_at_once)
     }
 }
 
