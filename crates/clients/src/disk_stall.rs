@@ -1,13 +1,20 @@
-//! Tracks whether recent inline reads blocked on the disk.
+//! Reads that waited for the disk: lately, on any thread of a server; and right now, on one thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
+
+/// A read that takes longer may have waited for the disk; a warm one takes a few microseconds.
+pub const SLOW_READ: Duration = Duration::from_micros(150);
+/// A long read that takes less has not waited for long, and the next ones need no threads that wait.
+const LONG_READ: Duration = Duration::from_millis(2);
 /// Time without inline reads on the runtime's threads after one blocked. On a machine whose file cache is cold, each
 /// such thread then blocks for at most one read a second.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The last stall of the disk, for the whole server.
+/// The last read that waited, for all clients of a server.
 #[derive(Debug)]
 pub struct DiskStall {
     since: Instant,
@@ -21,7 +28,29 @@ impl DiskStall {
         Self { since: now, until_us: AtomicU64::new(0) }
     }
 
-    /// Records that a read blocked on the disk.
+    /// Does a short read on this thread, and records it if it was slow and the thread gave up its processor.
+    pub fn watch<T>(&self, read: impl FnOnce() -> T) -> T {
+        let (began, waits) = (Instant::now(), times_waited());
+        let answer = read();
+        if began.elapsed() > SLOW_READ && times_waited() > waits {
+            self.record(Instant::now());
+        }
+        answer
+    }
+
+    /// Does a read of any length on this thread, and records it if it was away for most of the time, by itself. In a
+    /// long read every thread waits for a lock now and then.
+    pub fn watch_long<T>(&self, read: impl FnOnce() -> T) -> T {
+        let before = Times::of_this_thread();
+        let answer = read();
+        let after = Times::of_this_thread();
+        if after.were_mostly_away(&before) {
+            self.record(after.at);
+        }
+        answer
+    }
+
+    /// Records that a read waited for the disk.
     pub fn record(&self, now: Instant) {
         self.until_us.store(self.us(now + PAUSE), Ordering::Relaxed);
     }
@@ -34,6 +63,45 @@ impl DiskStall {
     fn us(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.since).as_micros()).unwrap_or(u64::MAX)
     }
+}
+
+/// Returns the number of times that this thread has given up its processor by itself: to wait for a disk, a lock, or
+/// the node. A slow read during which it stays the same lost its processor to others, and waited for no disk.
+pub fn times_waited() -> i64 {
+    getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.voluntary_context_switches())
+}
+
+/// Times of one thread.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    at: Instant,
+    /// Time on a processor.
+    worked: Duration,
+    /// Time in which it was ready and others had the processor.
+    queued: Duration,
+}
+
+impl Times {
+    fn of_this_thread() -> Self {
+        let worked = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
+        Self { at: Instant::now(), worked, queued: queued() }
+    }
+
+    /// Returns true if the thread waited by itself, for the disk, the network or a lock, for more than half of the time
+    /// since `before`.
+    fn were_mostly_away(&self, before: &Self) -> bool {
+        let time = self.at.saturating_duration_since(before.at);
+        let ready = self.worked.saturating_sub(before.worked) + self.queued.saturating_sub(before.queued);
+        time > LONG_READ && ready * 2 < time
+    }
+}
+
+/// Returns the time that this thread has waited for a processor: the second number of `/proc/thread-self/schedstat`
+/// (Linux, `Documentation/scheduler/sched-stats.rst`), in nanoseconds. Zero where there is no such file.
+fn queued() -> Duration {
+    let times = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let queued = times.split_whitespace().nth(1).and_then(|queued| queued.parse().ok());
+    Duration::from_nanos(queued.unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -50,5 +118,29 @@ mod tests {
         assert!(stall.is_recent(stalled));
         assert!(stall.is_recent(stalled + PAUSE.mul_f64(0.99)));
         assert!(!stall.is_recent(stalled + PAUSE));
+    }
+
+    #[test]
+    fn a_long_read_waited_if_it_was_mostly_away_by_itself() {
+        let (ms, at) = (Duration::from_millis, Instant::now());
+        let before = Times { at, worked: ms(100), queued: ms(10) };
+        let waited = |worked: u64, queued: u64| {
+            let after = Times { at: at + ms(8), worked: ms(100 + worked), queued: ms(10 + queued) };
+            after.were_mostly_away(&before)
+        };
+        assert!(waited(1, 0) && waited(3, 0) && waited(0, 3), "the disk");
+        assert!(!waited(1, 6) && !waited(0, 8), "others had the processor");
+        assert!(!waited(7, 0), "a lock, for a moment");
+    }
+
+    #[test]
+    fn a_read_that_sleeps_is_a_stall() {
+        let is_stall = |watch: fn(&DiskStall)| {
+            let stall = DiskStall::new(Instant::now());
+            watch(&stall);
+            stall.is_recent(Instant::now())
+        };
+        assert!(is_stall(|stall| stall.watch(|| std::thread::sleep(SLOW_READ * 10))));
+        assert!(is_stall(|stall| stall.watch_long(|| std::thread::sleep(LONG_READ * 5))));
     }
 }

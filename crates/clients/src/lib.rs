@@ -56,7 +56,7 @@ pub mod fuzzing;
 pub use bound::{Bound, Given};
 pub use bounds::row;
 pub use client_key::{ClientKey, ClientKeying, Origin, POOL_CLIENTS, is_private};
-pub use disk_stall::DiskStall;
+pub use disk_stall::{DiskStall, SLOW_READ, times_waited};
 pub use fair::ClientId;
 pub use forwarded::Forwarding;
 pub use hold::{Held, Quota, UsedUp};

@@ -5,7 +5,6 @@
 //! ([`reading`]). A request of the node waits for one of the node's turns.
 
 pub(crate) mod call;
-mod disk_stall;
 mod inline;
 mod read_queue;
 mod reading;

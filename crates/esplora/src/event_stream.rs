@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use birdhouse_chain::{Snapshot, Touched, Update};
-use birdhouse_net::offload;
 use futures_util::stream;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
@@ -83,8 +82,8 @@ impl Receiver {
         at: &Snapshot,
         read: impl FnOnce(&mut Watch, &Snapshot) -> birdhouse_chain::Result<String>,
     ) -> Option<String> {
-        let _turn = self.service.disk.take(&self.caller.meter).await;
-        match offload(|| read(&mut self.watch, at)) {
+        let watch = &mut self.watch;
+        match self.service.reads.offloaded(&self.caller.meter, || read(watch, at)).await {
             Ok(events) => Some(events),
             Err(error) => {
                 tracing::error!(%error, "failed to read what an event says");

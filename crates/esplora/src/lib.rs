@@ -39,6 +39,7 @@ mod fees;
 mod live;
 mod pages;
 mod projections;
+mod reads;
 mod replacement_tree;
 mod routes;
 mod service;

@@ -45,6 +45,8 @@ bounds! {
 }
 
 fixed_bounds! {
+    /// Percent of the processors that read for one client at a time, rounded down, at least one processor.
+    CLIENT_PROCESSORS_PERCENT: usize = 50 => "its reads wait for their turn",
     /// Bytes of a request's head.
     HEAD_BYTES: usize = 16 * 1024 => "status 431",
     /// Transactions on a page of a block or of confirmed transactions.

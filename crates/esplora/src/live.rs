@@ -152,7 +152,7 @@ impl Connection {
             return Err(overdrawn());
         }
         let wishes = {
-            let _turn = self.service.processors.take(&meter).await;
+            let _turn = self.service.reads.turn(&meter).await;
             let Message { kind, bytes } = self.incoming.take();
             meter.received(bytes.len(), 1);
             (kind == Kind::Text).then(|| Wishes::parse(bytes)).flatten()
@@ -225,9 +225,9 @@ impl Connection {
         at: &Arc<Snapshot>,
         answer: impl FnOnce(&mut Tracking, &Question<'_>, &Arc<Snapshot>) -> Result<Vec<String>, Failure>,
     ) -> Result<Vec<String>, Ending> {
-        let _turn = self.service.disk.take(&self.caller.meter).await;
         let (params, service, tracking) = (Params::default(), &self.service, &mut self.tracking);
-        let answered = offload(|| answer(tracking, &Question { service, at, params: &params }, at));
+        let read = || answer(tracking, &Question { service, at, params: &params }, at);
+        let answered = service.reads.offloaded(&self.caller.meter, read).await;
         answered.map_err(|failure| {
             // Logs what concerns the operator.
             failure.into_refusal();

@@ -12,7 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
 use birdhouse_chain::{Height, Snapshot};
 use birdhouse_clients::Slowest;
-use birdhouse_net::{Compression, SHARE_BYTES, Unsent, offload};
+use birdhouse_net::{Compression, SHARE_BYTES, Unsent};
 use futures_util::stream;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::upgrade::OnUpgrade;
@@ -235,9 +235,8 @@ impl Answered {
         next: impl FnMut(&Snapshot) -> Result<Option<Vec<u8>>, birdhouse_chain::Error> + Send + 'static,
     ) -> Body {
         let pieces = stream::unfold((self, next), |(answered, mut next)| async move {
-            let turn = answered.service.disk.take(&answered.caller.meter).await;
-            let piece = offload(|| next(&answered.at));
-            drop(turn);
+            let read = || next(&answered.at);
+            let piece = answered.service.reads.offloaded(&answered.caller.meter, read).await;
             let piece = match piece.transpose()? {
                 Ok(piece) => {
                     answered.caller.meter.sent(piece.len());

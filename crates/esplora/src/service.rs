@@ -2,11 +2,10 @@
 
 use std::hash::RandomState;
 use std::sync::Arc;
-use std::time::Instant;
 
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
-use birdhouse_clients::{DiskStall, Slowest};
+use birdhouse_clients::Slowest;
 use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
 
 use crate::block_fees::KnownBlockFees;
@@ -14,6 +13,7 @@ use crate::failure::Failure;
 use crate::fees::{FeeEstimates, MinimumRate};
 use crate::limits::{LIVE_PARTIAL_BYTES, processors};
 use crate::projections::Projections;
+use crate::reads::Reads;
 use crate::settings::Settings;
 
 /// State of the server behind every connection.
@@ -28,12 +28,8 @@ pub(crate) struct Service {
     /// The key of values that links carry.
     pub(crate) link_key: RandomState,
     pub(crate) registry: Arc<Registry>,
-    /// Turns to use a processor.
-    pub(crate) processors: Arc<Turns>,
-    /// Turns of threads that may wait for the disk.
-    pub(crate) disk: Arc<Turns>,
-    /// Tracks whether recent inline reads waited for the disk.
-    pub(crate) disk_stall: DiskStall,
+    /// Turns to read the index.
+    pub(crate) reads: Reads,
     /// Turns to call the node.
     pub(crate) node_calls: Arc<Turns>,
     /// Bytes that wait to be written, of all clients.
@@ -56,9 +52,7 @@ impl Service {
             block_fees: KnownBlockFees::default(),
             link_key: RandomState::new(),
             registry: Registry::new(settings.keying, settings.connection_ids.clone()),
-            processors: Turns::of_processors(processors()),
-            disk: Turns::shared(limits.read_threads),
-            disk_stall: DiskStall::new(Instant::now()),
+            reads: Reads::new(processors(), limits.read_threads),
             node_calls: Turns::shared(limits.node_calls),
             unsent: Pool::new(limits.unsent_bytes),
             partial: PartialMessages::new(LIVE_PARTIAL_BYTES),

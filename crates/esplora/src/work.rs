@@ -6,7 +6,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use birdhouse_chain::Snapshot;
 use birdhouse_net::{Meter, offload};
@@ -15,10 +14,6 @@ use crate::failure::Failure;
 use crate::params::Params;
 use crate::reply::Answer;
 use crate::service::Service;
-
-/// An inline read that takes longer has waited for the disk: with everything in memory it takes some tens of
-/// microseconds.
-const SLOW_READ: Duration = Duration::from_millis(2);
 
 /// A request, with the view of the index that its answer sees.
 pub struct Question<'a> {
@@ -57,48 +52,29 @@ impl Service {
         let ask = |at: &Snapshot| caught(|| endpoint(&Question { service: self, at, params }));
         match lane {
             Lane::Memory => {
-                let _turn = self.processors.take(meter).await;
+                let _turn = self.reads.turn(meter).await;
                 ask(at)
             }
-            Lane::Index => {
-                if let Some(answer) = self.read_inline(meter, at, ask).await {
-                    return answer;
-                }
-                let _turn = self.disk.take(meter).await;
-                offload(|| ask(at))
-            }
-            Lane::Blocks => {
-                let _turn = self.disk.take(meter).await;
-                offload(|| ask(at))
-            }
+            Lane::Index => match self.reads.inline(meter, || within_budget(at, ask)).await {
+                Some(answer) => answer,
+                None => self.reads.offloaded(meter, || ask(at)).await,
+            },
+            Lane::Blocks => self.reads.offloaded(meter, || ask(at)).await,
             Lane::Node => {
                 let _turn = self.node_calls.take(meter).await;
                 offload(|| ask(at))
             }
         }
     }
+}
 
-    /// Answers within the read budget; `None` if the answer takes more.
-    async fn read_inline(
-        &self,
-        meter: &Arc<Meter>,
-        at: &Snapshot,
-        ask: impl Fn(&Snapshot) -> Answer,
-    ) -> Option<Answer> {
-        let _turn = self.processors.take(meter).await;
-        let began = Instant::now();
-        if self.disk_stall.is_recent(began) {
-            return None;
-        }
-        let within = at.within_budget(|at| match ask(at) {
-            Err(Failure::Index(error)) => Err(error),
-            answer => Ok(answer),
-        });
-        if began.elapsed() > SLOW_READ {
-            self.disk_stall.record(Instant::now());
-        }
-        within.unwrap_or_else(|error| Some(Err(error.into())))
-    }
+/// Answers within the read budget; `None` if the answer takes more.
+fn within_budget(at: &Snapshot, ask: impl Fn(&Snapshot) -> Answer) -> Option<Answer> {
+    let within = at.within_budget(|at| match ask(at) {
+        Err(Failure::Index(error)) => Err(error),
+        answer => Ok(answer),
+    });
+    within.unwrap_or_else(|error| Some(Err(error.into())))
 }
 
 /// Answers, and turns a panic, which is a fault of ours, into a failure. The panic hook logs it.

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::dispatch::{self, Read};
-use crate::job::disk_stall::{SLOW_READ, times_waited};
 use crate::job::shared::Job;
 use crate::request::IndexRequest;
 
@@ -22,16 +21,10 @@ pub(super) fn answer(job: &Arc<Job>) -> bool {
     if !job.replies.is_single() || !job.client().outbox.is_idle() {
         return false;
     }
-    let began = Instant::now();
-    if job.service.disk_stall.is_recent(began) {
+    if job.service.disk_stall.is_recent(Instant::now()) {
         return false;
     }
-    let waits = times_waited();
-    let step = dispatch::read_inline(&job.view, lookup);
-    if began.elapsed() > SLOW_READ && times_waited() > waits {
-        job.service.disk_stall.record(Instant::now());
-    }
-    let Some(step) = step else { return false };
+    let Some(step) = job.service.disk_stall.watch(|| dispatch::read_inline(&job.view, lookup)) else { return false };
     job.finish(*index, read.lane(), step);
     true
 }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use birdhouse_clients::{SLOW_READ, times_waited};
 use birdhouse_net::Turn;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use crate::dispatch::{self, Read};
-use crate::job::disk_stall::{SLOW_READ, times_waited};
 use crate::job::replies::too_large;
 use crate::job::shared::Job;
 
