@@ -6,17 +6,19 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::Request;
-use birdhouse_net::{Accepted, ConnectionGuard, Stream, Unsent, Upgraded, handshake};
+use birdhouse_clients::{Overdrawn, Payer as _};
+use birdhouse_net::{Accepted, ConnectionGuard, Meter, Stream, Unsent, Upgraded, handshake};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::sleep;
 use tracing::debug;
 
 use crate::caller::{Caller, Switching};
-use crate::limits::HEAD_BYTES;
+use crate::limits::{HEAD_BYTES, OVERDRAWN_PAUSE, REQUEST_WORK};
 use crate::live;
 use crate::service::Service;
 use crate::slow_write::SlowWrite;
@@ -60,8 +62,13 @@ impl Welcome {
         let answered = caller.clone();
         let router = TowerToHyperService::new(router);
         let answer = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(answered.clone());
-            router.call(request)
+            let caller = answered.clone();
+            request.extensions_mut().insert(caller.clone());
+            let answer = router.call(request);
+            async move {
+                charge(&caller.meter).await;
+                answer.await
+            }
         });
         let limits = &self.service.settings.limits;
         let stream = TokioIo::new(SlowWrite::new(stream, limits.write_timeout));
@@ -92,5 +99,15 @@ impl Welcome {
             let (stream, read) = (parts.io.into_inner().into_inner(), parts.read_buf.to_vec());
             live::converse(Arc::clone(&self.service), caller, Upgraded { stream, read, compression }).await;
         }
+    }
+}
+
+/// Charges a client for the heads of a request and its answer. One that has used its share waits, and its connection is
+/// not read meanwhile.
+async fn charge(meter: &Meter) {
+    let now = Instant::now();
+    meter.worked(REQUEST_WORK, now);
+    if let Err(Overdrawn { wait }) = meter.check(now) {
+        sleep(wait.min(OVERDRAWN_PAUSE)).await;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use birdhouse_esplora::Limits;
 use birdhouse_testkit::{Bitcoind, Options};
@@ -10,7 +11,11 @@ use crate::world::{Rest, SMALL, World};
 
 /// Sends bytes and returns everything that comes until the server closes.
 fn exchange(rest: &Rest, request: &str) -> String {
-    let mut socket = TcpStream::connect(("127.0.0.1", rest.port)).unwrap();
+    exchange_at(rest.port, request)
+}
+
+fn exchange_at(port: u16, request: &str) -> String {
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     socket.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
     socket.read_to_end(&mut answer).unwrap();
@@ -28,6 +33,20 @@ fn an_answer_before_the_end_of_a_request_says_that_the_connection_ends() {
     let answers = exchange(&world.rest, &format!("{whole}{last}"));
     let count = |text| answers.matches(text).count();
     assert_eq!((count("HTTP/1.1 "), count("connection: close")), (2, 1), "{answers}");
+}
+
+#[test]
+fn requests_that_name_nothing_use_up_the_share_of_their_client() {
+    let limits = Limits { client_work: Some(Duration::from_millis(2)), client_work_percent: 1, ..Limits::default() };
+    let world = World::of(45, SMALL, limits);
+    let began = Instant::now();
+    let wrong = "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n".repeat(199);
+    let last = "GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let answers =
+        exchange_at(world.rest.proxied_port, &format!("PROXY TCP4 203.0.113.5 127.0.0.1 1 1\r\n{wrong}{last}"));
+    assert_eq!(answers.matches("HTTP/1.1 404").count(), 200);
+    // A hundred take what may be used at once, and each one after them 20 us, which come back at a hundredth.
+    assert!(began.elapsed() > Duration::from_millis(150), "{:?}", began.elapsed());
 }
 
 #[test]

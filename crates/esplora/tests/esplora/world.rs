@@ -40,6 +40,8 @@ pub(crate) struct Rest {
     pub(crate) port: u16,
     /// Of the listener with `/internal`.
     pub(crate) private_port: u16,
+    /// Of the listener to which a PROXY header names the client; it has no pages.
+    pub(crate) proxied_port: u16,
     agent: ureq::Agent,
     _stop: oneshot::Sender<()>,
     _runtime: Runtime,
@@ -87,13 +89,19 @@ impl Rest {
         let runtime = Runtime::new().unwrap();
         let socket = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let private = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let (port, private_port) = (socket.local_addr().unwrap().port(), private.local_addr().unwrap().port());
+        let proxied = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let port_of = |socket: &TcpListener| socket.local_addr().unwrap().port();
+        let (port, private_port, proxied_port) = (port_of(&socket), port_of(&private), port_of(&proxied));
         let filters = Arc::new(FilterHeaders::open(Arc::new(MemoryStore::new()), 1).unwrap());
         let settings = Settings { limits, filters: Some(Arc::clone(&filters)), ..Settings::new(Network::Regtest) };
         let server = Server::new(Arc::clone(&index), Some(Arc::clone(&core) as Arc<dyn Node>), settings);
         let listener = Listener { name: "rest".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () };
         let sockets = match crate::PAGES {
-            None => Sockets { api: vec![(socket, listener.clone())], private: vec![(private, listener)], pages: None },
+            None => {
+                let proxy = Proxy::From(vec!["127.0.0.0/8".parse().unwrap()]);
+                let api = vec![(socket, listener.clone()), (proxied, Listener { proxy, ..listener.clone() })];
+                Sockets { api, private: vec![(private, listener)], pages: None }
+            }
             Some(pages) => {
                 Sockets { api: Vec::new(), private: Vec::new(), pages: Some((pages, vec![(socket, listener)])) }
             }
@@ -102,7 +110,7 @@ impl Rest {
         runtime.spawn(server.serve(sockets, GRACE, async { drop(stopped.await) }));
         let agent =
             ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build().new_agent();
-        Self { index, filters, core, port, private_port, agent, _stop: stop, _runtime: runtime }
+        Self { index, filters, core, port, private_port, proxied_port, agent, _stop: stop, _runtime: runtime }
     }
 
     pub(crate) fn build(&self) {
