@@ -50,6 +50,22 @@ fn requests_that_name_nothing_use_up_the_share_of_their_client() {
 }
 
 #[test]
+fn an_overdrawn_client_is_told_when_to_ask_again_and_no_other_one() {
+    // Nothing comes back.
+    let limits = Limits { client_work: Some(Duration::from_millis(2)), client_work_percent: 0, ..Limits::default() };
+    let world = World::of(46, SMALL, limits);
+    let wrong = "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n".repeat(110);
+    let last = "GET /blocks/tip/height HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let proxied = |address, requests: &str| {
+        exchange_at(world.rest.proxied_port, &format!("PROXY TCP4 {address} 127.0.0.1 1 1\r\n{requests}{last}"))
+    };
+    let refused = proxied("203.0.113.6", &wrong);
+    let (_, refused) = refused.split_once("HTTP/1.1 429").expect("a refusal");
+    assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
+    assert!(proxied("203.0.113.7", "").starts_with("HTTP/1.1 200"));
+}
+
+#[test]
 fn answers_have_the_headers_that_browsers_and_caches_need() {
     let world = World::small(41);
     let rest = &world.rest;
