@@ -73,9 +73,12 @@ impl Reads {
             let long = self.long.take(&Arc::new(Unpaid(meter.client_id()))).await;
             let mut turn = self.turn(meter).await;
             if waits() {
+                // Known since it was queued.
                 turn.move_to(&self.disk);
+                (None, turn)
+            } else {
+                (Some(long), turn)
             }
-            (Some(long), turn)
         };
         offload(|| self.long_stall.watch_long(read))
     }
