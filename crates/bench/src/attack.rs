@@ -87,8 +87,6 @@ struct Figures {
     cpu: Duration,
     memory_peak: u64,
     outcome: Outcome,
-    /// All honest clients ran as soon as they were ready.
-    at_once: bool,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
@@ -144,7 +142,6 @@ impl Figures {
             cpu: Duration::ZERO,
             memory_peak: 0,
             outcome: Outcome::default(),
-            at_once: true,
         }
     }
 
@@ -156,7 +153,6 @@ impl Figures {
         let (before, start) = (Usage::of(pid)?.cpu, Instant::now());
         let (clients, visitors) = (setup.honest_clients(plan.clients), setup.rest_visitors(plan.clients));
         thread::sleep(Duration::from_secs(plan.seconds));
-        self.at_once &= clients.run_at_once() && visitors.run_at_once();
         let (latencies, rest_latencies) = (clients.stop()?, visitors.stop()?);
         self.time += start.elapsed();
         self.cpu += Usage::of(pid)?.cpu.saturating_sub(before);
@@ -243,7 +239,7 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
         plan.clients,
         plan.rounds,
         plan.seconds,
-        priority::meaning(rows.iter().all(|row| row.at_once))
+        priority::meaning()
     );
     let columns = [
         ("answers", Unit::Count),

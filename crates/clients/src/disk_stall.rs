@@ -10,8 +10,8 @@ use nix::time::{ClockId, clock_gettime};
 pub const SLOW_READ: Duration = Duration::from_micros(150);
 /// A long read that takes less has not waited for long, and the next ones need no threads that wait.
 const LONG_READ: Duration = Duration::from_millis(2);
-/// Time without inline reads on the runtime's threads after one blocked. On a machine whose file cache is cold, each
-/// such thread then blocks for at most one read a second.
+/// Time for which a read that waited counts. On a machine whose file cache is cold, each thread of the runtime then
+/// blocks for at most one inline read a second.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The last read that waited, for all clients of a server.

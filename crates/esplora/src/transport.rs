@@ -102,8 +102,8 @@ impl Welcome {
     }
 }
 
-/// Charges a client for the heads of a request and its answer. One that has used its share waits, and its connection is
-/// not read meanwhile.
+/// Charges a client for the heads of a request and its answer. One that has used its share waits, and no further
+/// request of its connection is taken meanwhile.
 async fn charge(meter: &Meter) {
     let now = Instant::now();
     meter.worked(REQUEST_WORK, now);

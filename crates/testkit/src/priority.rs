@@ -5,6 +5,7 @@
 //! else does.
 
 use std::process::{Command, Stdio};
+use std::thread;
 
 /// Arguments of `chrt` for `SCHED_IDLE`: any other process takes the processor at once, and not after a slice of 3 ms,
 /// as from a process of the lowest priority.
@@ -20,8 +21,8 @@ pub fn run_at_once() -> bool {
 }
 
 /// Returns the sentence of a table on the priorities of its clients.
-pub fn meaning(runs_at_once: bool) -> &'static str {
-    if runs_at_once {
+pub fn meaning() -> &'static str {
+    if thread::spawn(run_at_once).join().unwrap_or(false) {
         "The honest clients run as soon as they are ready, and the attackers only on idle processors."
     } else {
         "The attackers run only on idle processors; the honest clients wait for a processor like any other program, \

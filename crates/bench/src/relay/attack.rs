@@ -90,8 +90,6 @@ struct Figures {
     cpu: Duration,
     memory_peak: u64,
     outcome: Outcome,
-    /// All honest clients ran as soon as they were ready.
-    at_once: bool,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
@@ -151,10 +149,10 @@ fn measure(relay: &Relay, plan: &Plan, attacks: &[RelayAttack], round: u64) -> R
     thread::sleep(time);
     let (time, cpu) = (start.elapsed(), Usage::of(pid)?.cpu.saturating_sub(before));
     let mut latencies = Durations::default();
-    let at_once = clients.stop(&mut latencies)?;
+    clients.stop(&mut latencies)?;
     let outcome = attackers.map_or(Ok(Outcome::default()), AttackersProcess::stop)?;
     let memory_peak = Usage::of(pid)?.resident_bytes_max;
-    Ok(Figures { title: String::new(), latencies, time, cpu, memory_peak, outcome, at_once })
+    Ok(Figures { title: String::new(), latencies, time, cpu, memory_peak, outcome })
 }
 
 // === impl Relay ===
@@ -233,7 +231,7 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
          {} s. {}",
         plan.clients,
         plan.seconds,
-        priority::meaning(rows.iter().all(|row| row.at_once))
+        priority::meaning()
     );
     let columns = [
         ("answers", Unit::Count),

@@ -25,7 +25,6 @@ const REST: Duration = Duration::from_millis(5);
 pub struct HonestClients {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Result<Vec<Duration>>>>,
-    run_at_once: Arc<AtomicBool>,
 }
 
 /// Latencies of answers, shortest first.
@@ -49,21 +48,16 @@ impl HonestClients {
         count: u8,
         client: impl Fn(Ipv4Addr, &AtomicBool) -> Result<Vec<Duration>> + Clone + Send + 'static,
     ) -> Self {
-        let (stop, run_at_once) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
+        let stop = Arc::new(AtomicBool::new(false));
         let start = |number: u8| {
-            let (stop, client, at_once) = (Arc::clone(&stop), client.clone(), Arc::clone(&run_at_once));
+            let (stop, client) = (Arc::clone(&stop), client.clone());
             thread::spawn(move || {
-                at_once.fetch_and(priority::run_at_once(), Ordering::Relaxed);
+                priority::run_at_once();
                 client(Ipv4Addr::new(192, 0, 2, number), &stop)
             })
         };
         let threads = (0..count).map(start).collect();
-        Self { stop, threads, run_at_once }
-    }
-
-    /// Returns true if every client runs as soon as it is ready ([`priority::run_at_once`]).
-    pub fn run_at_once(&self) -> bool {
-        self.run_at_once.load(Ordering::Relaxed)
+        Self { stop, threads }
     }
 
     /// Ends the clients and returns their latencies.

@@ -17,17 +17,11 @@ use crate::durations::Durations;
 
 /// Pause between two messages: a client is no load generator, and its events have a rate.
 const REST: Duration = Duration::from_millis(10);
+
 /// The honest clients, each a thread.
 pub(super) struct HonestClients {
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Result<Answered>>>,
-}
-
-/// The answers to one client.
-struct Answered {
-    latencies: Vec<Duration>,
-    /// It ran as soon as it was ready.
-    at_once: bool,
+    threads: Vec<JoinHandle<Result<Vec<Duration>>>>,
 }
 
 // === impl HonestClients ===
@@ -45,27 +39,24 @@ impl HonestClients {
             let content = || "an honest note".to_owned();
             let notes = (0..count).map(|at| note(&keys, 1, round * count + at, Vec::new(), content())).collect();
             threads.push(thread::spawn(move || {
-                let at_once = priority::run_at_once();
-                Ok(Answered { latencies: run(&relay, number, notes, &stop)?, at_once })
+                priority::run_at_once();
+                run(&relay, number, notes, &stop)
             }));
         }
         Ok(Self { stop, threads })
     }
 
-    /// Ends the clients and adds their latencies. Returns true if all of them ran as soon as they were ready.
-    pub(super) fn stop(self, latencies: &mut Durations) -> Result<bool> {
+    /// Ends the clients; returns their latencies.
+    pub(super) fn stop(self, latencies: &mut Durations) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
-        let mut all_at_once = true;
         for thread in self.threads {
-            let Answered { latencies: all, at_once } =
-                thread.join().map_err(|_| anyhow!("an honest client panicked"))??;
+            let all = thread.join().map_err(|_| anyhow!("an honest client panicked"))??;
             ensure!(!all.is_empty(), "an honest client got no answer");
             for latency in all {
                 latencies.add(latency);
             }
-            all_at_once &= at_once;
         }
-        Ok(all_at_once)
+        Ok(())
     }
 }
 
