@@ -7,20 +7,27 @@
 //! clock advances by the granted work divided by the number of active clients, so that a stream of new clients starves
 //! nobody.
 //!
-//! Invariants: no slot is free while a client that may have one waits; a client holds at most its own part of the
+//! Invariants: no slot is free while a client that may have one waits; a client is granted at most its own part of the
 //! slots, so that another finds one at once; turns of one client are granted in the order of its requests.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
+
+use crate::client_key::ClientKey;
 
 /// The assumed cost of a turn until it ends, so that turns granted at the same moment go to different clients.
 const EXPECTED: Duration = Duration::from_millis(1);
 /// Number of clients above which idle ones with tags behind the clock are dropped.
 const PRUNE_AT: usize = 64;
 
-/// The id of a client in a fair queue. The caller maps it to a client.
+/// A client in a fair queue: the same in every queue of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(pub(crate) u64);
+pub enum ClientId {
+    /// A client with all of its connections.
+    Client(ClientKey),
+    /// One connection, by its number, of clients that cannot be told apart.
+    Connection(u64),
+}
 
 /// Slots, the clients that hold them, and the clients that wait. `T` identifies a waiting turn.
 #[derive(Debug)]
@@ -51,6 +58,13 @@ struct Share<T> {
     queued: Option<QueueKey>,
 }
 
+impl ClientId {
+    /// Returns the client of the connection of this number. A connection of the pool is a client of its own.
+    pub fn of(key: ClientKey, connection: u64) -> Self {
+        if key == ClientKey::Pool { Self::Connection(connection) } else { Self::Client(key) }
+    }
+}
+
 impl<T> FairQueue<T> {
     /// Returns an empty queue for `slots` slots, of which one client holds `client_slots` at most.
     pub(crate) fn new(slots: usize, client_slots: usize) -> Self {
@@ -65,6 +79,19 @@ impl<T> FairQueue<T> {
             prune_at: PRUNE_AT,
             queue: BTreeSet::new(),
             arrivals: 0,
+        }
+    }
+
+    /// Changes the number of slots that one client holds at most. Clients that hold more keep them until their turns
+    /// end. After it was raised the caller calls [`Self::next`] until `None`.
+    pub(crate) fn set_client_slots(&mut self, client_slots: usize) {
+        let before = std::mem::replace(&mut self.client_slots, client_slots.max(1));
+        if self.client_slots > before && self.waiting > 0 {
+            let waiting = self.shares.iter().filter(|(_, share)| !share.waiting.is_empty());
+            let waiting: Vec<ClientId> = waiting.map(|(client, _)| *client).collect();
+            for client in waiting {
+                self.enqueue(client);
+            }
         }
     }
 
@@ -90,16 +117,21 @@ impl<T> FairQueue<T> {
     /// Grants the next turn if a slot is free; the slot is held from now on. The caller calls it until `None`, whenever
     /// a slot became free or a turn was added.
     pub(crate) fn next(&mut self) -> Option<(ClientId, T)> {
-        if self.held >= self.slots {
-            return None;
+        while self.held < self.slots {
+            let (_, _, client) = self.queue.pop_first()?;
+            let client_slots = self.client_slots;
+            let share = self.share(client);
+            share.queued = None;
+            if share.held >= client_slots {
+                // It may hold fewer slots than when it was queued, and is queued again when one of its turns ends.
+                continue;
+            }
+            let ticket = share.waiting.pop_front().expect("a queued client has a waiting turn");
+            self.waiting -= 1;
+            self.grant(client);
+            return Some((client, ticket));
         }
-        let (_, _, client) = self.queue.pop_first()?;
-        let share = self.share(client);
-        share.queued = None;
-        let ticket = share.waiting.pop_front().expect("a queued client has a waiting turn");
-        self.waiting -= 1;
-        self.grant(client);
-        Some((client, ticket))
+        None
     }
 
     /// Ends a turn and charges its cost.

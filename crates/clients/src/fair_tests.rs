@@ -19,6 +19,8 @@ struct World {
     fair: FairQueue<Ticket>,
     slots: usize,
     client_slots: usize,
+    /// Largest of all `client_slots` so far.
+    client_slots_max: usize,
     now: Duration,
     /// Running turns and their ends.
     running: Vec<(Duration, Ticket)>,
@@ -34,6 +36,7 @@ impl World {
             fair: FairQueue::new(slots, client_slots),
             slots,
             client_slots,
+            client_slots_max: client_slots,
             now: Duration::ZERO,
             running: Vec::new(),
             waiting: Vec::new(),
@@ -45,14 +48,21 @@ impl World {
     fn ask(&mut self, client: u64, cost: Duration) -> Ticket {
         let ticket = Ticket { client, number: self.asked, cost };
         self.asked += 1;
-        if self.fair.try_take(ClientId(client)) {
+        if self.fair.try_take(ClientId::Connection(client)) {
             self.start(ticket);
         } else {
             self.waiting.push(ticket);
-            self.fair.wait(ClientId(client), ticket);
+            self.fair.wait(ClientId::Connection(client), ticket);
         }
         self.settle();
         ticket
+    }
+
+    fn set_client_slots(&mut self, client_slots: usize) {
+        self.client_slots = client_slots;
+        self.client_slots_max = self.client_slots_max.max(client_slots);
+        self.fair.set_client_slots(client_slots);
+        self.settle();
     }
 
     /// Ends the turn that ends first.
@@ -61,14 +71,14 @@ impl World {
         if let Some(first) = first {
             let (end, ticket) = self.running.swap_remove(first);
             self.now = end;
-            self.fair.end(ClientId(ticket.client), ticket.cost);
+            self.fair.end(ClientId::Connection(ticket.client), ticket.cost);
         }
         self.settle();
     }
 
     fn settle(&mut self) {
         while let Some((client, ticket)) = self.fair.next() {
-            assert_eq!(client, ClientId(ticket.client));
+            assert_eq!(client, ClientId::Connection(ticket.client));
             let place = self.waiting.iter().position(|waiting| *waiting == ticket).unwrap();
             self.waiting.remove(place);
             self.start(ticket);
@@ -93,7 +103,7 @@ impl World {
             assert!(!may_have || self.running.len() == self.slots, "a slot is free and {ticket:?} waits");
         }
         for (_, ticket) in &self.running {
-            assert!(self.held(ticket.client) <= self.client_slots);
+            assert!(self.held(ticket.client) <= self.client_slots_max);
         }
     }
 
@@ -111,10 +121,15 @@ fn cost() -> impl Strategy<Value = Duration> {
 enum Event {
     Ask(u64, Duration),
     Step,
+    ClientSlots(usize),
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    let event = prop_oneof![(0..5u64, cost()).prop_map(|(client, cost)| Event::Ask(client, cost)), Just(Event::Step)];
+    let event = prop_oneof![
+        10 => (0..5u64, cost()).prop_map(|(client, cost)| Event::Ask(client, cost)),
+        10 => Just(Event::Step),
+        1 => (1usize..6).prop_map(Event::ClientSlots),
+    ];
     proptest::collection::vec(event, 0..300)
 }
 
@@ -135,6 +150,7 @@ proptest! {
             match event {
                 Event::Ask(client, cost) => drop(world.ask(client, cost)),
                 Event::Step => world.step(),
+                Event::ClientSlots(client_slots) => world.set_client_slots(client_slots),
             }
         }
         while !world.running.is_empty() {
@@ -244,34 +260,50 @@ proptest! {
 #[test]
 fn single_client_leaves_a_slot_for_another() {
     let mut fair: FairQueue<()> = FairQueue::new(4, 2);
-    assert!(fair.try_take(ClientId(1)));
-    assert!(fair.try_take(ClientId(1)));
-    assert!(!fair.try_take(ClientId(1)));
-    assert!(fair.try_take(ClientId(2)));
+    assert!(fair.try_take(ClientId::Connection(1)));
+    assert!(fair.try_take(ClientId::Connection(1)));
+    assert!(!fair.try_take(ClientId::Connection(1)));
+    assert!(fair.try_take(ClientId::Connection(2)));
+}
+
+#[test]
+fn client_that_may_hold_fewer_slots_gets_none_until_it_holds_fewer() {
+    let mut fair: FairQueue<&str> = FairQueue::new(4, 4);
+    (0..3).for_each(|_| assert!(fair.try_take(ClientId::Connection(1))));
+    assert!(fair.try_take(ClientId::Connection(2)));
+    fair.wait(ClientId::Connection(1), "fourth");
+    fair.set_client_slots(2);
+    fair.end(ClientId::Connection(2), EXPECTED);
+    assert_eq!(fair.next(), None);
+    assert!(fair.try_take(ClientId::Connection(2)), "its place is not kept for the other one");
+    fair.end(ClientId::Connection(1), EXPECTED);
+    assert_eq!(fair.next(), None);
+    fair.end(ClientId::Connection(1), EXPECTED);
+    assert_eq!(fair.next(), Some((ClientId::Connection(1), "fourth")));
 }
 
 #[test]
 fn work_without_contention_costs_nothing_later() {
     let mut fair: FairQueue<&str> = FairQueue::new(1, 1);
     for _ in 0..1000 {
-        assert!(fair.try_take(ClientId(1)));
-        fair.end(ClientId(1), COST_MAX);
+        assert!(fair.try_take(ClientId::Connection(1)));
+        fair.end(ClientId::Connection(1), COST_MAX);
     }
-    assert!(fair.try_take(ClientId(3)));
-    fair.wait(ClientId(1), "greedy before");
-    fair.wait(ClientId(2), "new");
-    fair.end(ClientId(3), COST_MAX);
-    assert_eq!(fair.next(), Some((ClientId(1), "greedy before")));
-    fair.end(ClientId(1), COST_MAX);
-    assert_eq!(fair.next(), Some((ClientId(2), "new")));
+    assert!(fair.try_take(ClientId::Connection(3)));
+    fair.wait(ClientId::Connection(1), "greedy before");
+    fair.wait(ClientId::Connection(2), "new");
+    fair.end(ClientId::Connection(3), COST_MAX);
+    assert_eq!(fair.next(), Some((ClientId::Connection(1), "greedy before")));
+    fair.end(ClientId::Connection(1), COST_MAX);
+    assert_eq!(fair.next(), Some((ClientId::Connection(2), "new")));
 }
 
 #[test]
 fn idle_clients_are_dropped() {
     let mut fair: FairQueue<()> = FairQueue::new(1, 1);
     for client in 0..10_000 {
-        assert!(fair.try_take(ClientId(client)));
-        fair.end(ClientId(client), EXPECTED);
+        assert!(fair.try_take(ClientId::Connection(client)));
+        fair.end(ClientId::Connection(client), EXPECTED);
     }
     assert!(fair.shares.len() <= PRUNE_AT, "{}", fair.shares.len());
 }
@@ -279,7 +311,7 @@ fn idle_clients_are_dropped() {
 /// Returns the clients of the next turns when both wait for many turns of equal cost.
 fn next_turns(fair: &mut FairQueue<u64>, clients: [u64; 2]) -> Vec<u64> {
     for client in clients {
-        (0..20).for_each(|_| fair.wait(ClientId(client), client));
+        (0..20).for_each(|_| fair.wait(ClientId::Connection(client), client));
     }
     let mut order = Vec::new();
     for _ in 0..20 {
@@ -294,8 +326,8 @@ fn next_turns(fair: &mut FairQueue<u64>, clients: [u64; 2]) -> Vec<u64> {
 fn returning_client_gets_no_credit_for_its_absence() {
     let mut fair: FairQueue<u64> = FairQueue::new(1, 1);
     for client in [1].into_iter().chain(std::iter::repeat_n(2, 100)) {
-        assert!(fair.try_take(ClientId(client)));
-        fair.end(ClientId(client), COST_MAX);
+        assert!(fair.try_take(ClientId::Connection(client)));
+        fair.end(ClientId::Connection(client), COST_MAX);
     }
     let order = next_turns(&mut fair, [1, 2]);
     assert_eq!(order.iter().filter(|client| **client == 1).count(), 10, "{order:?}");
@@ -305,11 +337,11 @@ fn returning_client_gets_no_credit_for_its_absence() {
 fn work_beside_long_turns_costs_nothing_later() {
     let mut fair: FairQueue<u64> = FairQueue::new(4, 1);
     for client in 10..13 {
-        assert!(fair.try_take(ClientId(client)));
+        assert!(fair.try_take(ClientId::Connection(client)));
     }
     for _ in 0..100 {
-        assert!(fair.try_take(ClientId(1)));
-        fair.end(ClientId(1), COST_MAX);
+        assert!(fair.try_take(ClientId::Connection(1)));
+        fair.end(ClientId::Connection(1), COST_MAX);
     }
     let order = next_turns(&mut fair, [1, 2]);
     assert_eq!(order.iter().filter(|client| **client == 1).count(), 10, "{order:?}");

@@ -16,27 +16,27 @@ fn taken(worker: &Worker<&'static str>, most: usize) -> Vec<&'static str> {
 fn clients_take_turns_and_each_keeps_its_order() {
     let (inbox, worker) = Inbox::new(100, 100);
     for piece in ["a1", "a2", "a3", "a4"] {
-        assert!(inbox.put(ClientId(1), piece));
+        assert!(inbox.put(ClientId::Connection(1), piece));
     }
-    inbox.put(ClientId(2), "b1");
-    inbox.put(ClientId(2), "b2");
+    inbox.put(ClientId::Connection(2), "b1");
+    inbox.put(ClientId::Connection(2), "b2");
     assert_eq!(taken(&worker, 2), ["a1", "b1"]);
-    inbox.put(ClientId(3), "c1");
+    inbox.put(ClientId::Connection(3), "c1");
     let rest = taken(&worker, 10);
     assert!(rest.iter().position(|piece| *piece == "c1") < rest.iter().position(|piece| *piece == "a4"), "{rest:?}");
     assert!(worker.is_idle());
     inbox.close();
     assert!(!worker.take(&mut Vec::new(), |_| true));
     drop(worker);
-    assert!(inbox.has_ended() && !inbox.put(ClientId(1), "late"));
+    assert!(inbox.has_ended() && !inbox.put(ClientId::Connection(1), "late"));
 }
 
 #[test]
 fn a_client_whose_work_takes_long_is_next_less_often() {
     let (inbox, worker) = Inbox::new(100, 100);
     for _ in 0..20 {
-        inbox.put(ClientId(1), "long");
-        inbox.put(ClientId(2), "short");
+        inbox.put(ClientId::Connection(1), "long");
+        inbox.put(ClientId::Connection(2), "short");
     }
     let mut taken = Vec::new();
     while taken.len() < 20 {
@@ -52,7 +52,7 @@ fn a_client_whose_work_takes_long_is_next_less_often() {
 #[tokio::test]
 async fn who_finds_no_room_waits_until_there_is_some() {
     let (inbox, _worker) = Inbox::<()>::new(100, 60);
-    let (first, second) = (ClientId(1), ClientId(2));
+    let (first, second) = (ClientId::Connection(1), ClientId::Connection(2));
     let large = inbox.room(first, 500).await;
     let waits = |client: ClientId, bytes| {
         let inbox = Arc::clone(&inbox);

@@ -9,13 +9,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::client_key::ClientKey;
-use crate::fair::ClientId;
 
 /// Number of accounts above which those without a connection and with the lowest levels are dropped.
 pub const ACCOUNTS_KEPT: usize = 100_000;
@@ -49,8 +48,6 @@ pub struct Overdrawn {
 #[derive(Debug, Default)]
 pub struct Ledger {
     accounts: Mutex<HashMap<ClientKey, Arc<Account>>>,
-    /// Number of accounts opened so far.
-    opened: AtomicU64,
     /// Number of subscriptions of all connections.
     subscriptions: Arc<AtomicUsize>,
 }
@@ -59,7 +56,6 @@ pub struct Ledger {
 #[derive(Debug)]
 pub struct Account {
     key: ClientKey,
-    id: ClientId,
     connections: AtomicUsize,
     subscriptions: AtomicUsize,
     /// Bytes of replies that the client has not read.
@@ -92,14 +88,6 @@ impl Ledger {
         }
         account.connections.fetch_add(1, Ordering::Relaxed);
         Some(Arc::clone(account))
-    }
-
-    /// Returns the id of a connection in the queue for turns: that of its client, or one of its own in the pool.
-    pub fn turns_id(&self, account: &Account) -> ClientId {
-        match account.key {
-            ClientKey::Pool => ClientId(self.opened.fetch_add(1, Ordering::Relaxed)),
-            _ => account.id,
-        }
     }
 
     /// Charges a client that has no connection yet, as long as it may ask for more.
@@ -150,7 +138,6 @@ impl Ledger {
     fn account(&self, key: ClientKey, now: Instant) -> Account {
         Account {
             key,
-            id: ClientId(self.opened.fetch_add(1, Ordering::Relaxed)),
             connections: AtomicUsize::new(0),
             subscriptions: AtomicUsize::new(0),
             unsent: Arc::default(),
@@ -182,11 +169,6 @@ impl Account {
     /// Returns the client of the account.
     pub fn key(&self) -> ClientKey {
         self.key
-    }
-
-    /// Returns the id of the client in the queue for turns. Connections of the pool are clients of their own there.
-    pub fn id(&self) -> ClientId {
-        self.id
     }
 
     /// Returns the counter of reply bytes that the client has not read. The owner of the buffers updates it.

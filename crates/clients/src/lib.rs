@@ -1,8 +1,8 @@
 //! Accounting for clients: their keys, their use of resources, fair turns, and limits as an operator writes them.
 //!
 //! Both protocol servers use this crate; it knows the protocol of neither. Suggested reading order: keys of clients
-//! (`client_key`, `forwarded`), use of resources (`hold`, `ledger`, `rate`, `slowest`), fair turns (`fair`, `turns`),
-//! stalls of the disk (`disk_stall`), and the text forms of limits (`bound`, `bounds`).
+//! (`client_key`, `forwarded`), use of resources (`hold`, `ledger`, `rate`, `slowest`), fair turns (`fair`,
+//! `recent_clients`, `turns`), stalls of the disk (`disk_stall`), and the text forms of limits (`bound`, `bounds`).
 //!
 //! # Example
 //!
@@ -43,6 +43,7 @@ mod disk_stall;
 mod fair;
 mod inbox;
 mod places;
+mod recent_clients;
 mod turns;
 
 // Limits as text.

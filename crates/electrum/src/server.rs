@@ -6,7 +6,7 @@ use std::time::Instant;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_clients::{SlowKind, Waiting};
-use birdhouse_net::ConnectionInfo;
+use birdhouse_net::{ConnectionInfo, Turns};
 use tokio::net::TcpListener;
 
 use crate::counters::Counted;
@@ -74,6 +74,11 @@ impl Server {
             turns: [("processor", processors.waiting()), ("disk", disk.waiting()), ("node", node_calls.waiting())],
             slowest: counters.slowest.list(Instant::now()),
         }
+    }
+
+    /// Returns the turns of its processors, for other servers of the process.
+    pub fn processors(&self) -> Arc<Turns> {
+        Arc::clone(&self.service.processors)
     }
 
     /// Returns every connection, the oldest first.

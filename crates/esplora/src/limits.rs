@@ -45,7 +45,7 @@ bounds! {
 }
 
 fixed_bounds! {
-    /// Percent of the processors that read for one client at a time, rounded down, at least one processor.
+    /// Percent of the processors that do long reads for one client at a time, rounded down, at least one processor.
     CLIENT_PROCESSORS_PERCENT: usize = 50 => "its reads wait for their turn",
     /// Pause before a request of a client that has used its `client-work`.
     OVERDRAWN_PAUSE: Duration = Duration::from_secs(1) => "no further request of its connection is taken meanwhile; then the answer, or status 429",

@@ -36,14 +36,14 @@ impl Payer for Unpaid {
 }
 
 impl Reads {
-    /// Returns two turns for each of `processors`, of which long reads have one, and as many of the disk as
-    /// `read_threads`. One client holds as many turns of processors as [`CLIENT_PROCESSORS_PERCENT`] of the processors,
-    /// at least one, and half of those of the disk.
-    pub(crate) fn new(processors: usize, read_threads: u16) -> Self {
-        let (now, of_client) = (Instant::now(), (processors * CLIENT_PROCESSORS_PERCENT / 100).max(1));
+    /// Adds to turns of processors one of a long read for each of `count` processors, and as many of the disk as
+    /// `read_threads`. One client holds as many turns of long reads as [`CLIENT_PROCESSORS_PERCENT`] of the processors,
+    /// and half of those of the disk.
+    pub(crate) fn new(processors: &Arc<Turns>, count: usize, read_threads: u16) -> Self {
+        let now = Instant::now();
         Self {
-            processors: Turns::new(processors * 2, of_client),
-            long: birdhouse_clients::Turns::new(processors, of_client),
+            processors: Arc::clone(processors),
+            long: birdhouse_clients::Turns::new(count, count * CLIENT_PROCESSORS_PERCENT / 100),
             disk: Turns::shared(read_threads),
             short_stall: DiskStall::new(now),
             long_stall: DiskStall::new(now),
@@ -135,7 +135,7 @@ mod tests {
     async fn long_reads_of_one_client_leave_processors_to_others_and_share_the_disk() {
         let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
         let flooding = client(&registry, 1);
-        let reads = Arc::new(Reads::new(4, 32));
+        let reads = Arc::new(Reads::new(&Turns::of_processors(4), 4, 32));
         assert!(together(&reads, &flooding.meter, compute).await <= 2);
         reads.long_stall.record(Instant::now());
         assert!(together(&reads, &flooding.meter, wait).await > 2);
@@ -144,7 +144,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn short_reads_go_on_while_long_ones_wait() {
         let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
-        let reads = Arc::new(Reads::new(1, 1));
+        let reads = Arc::new(Reads::new(&Turns::of_processors(1), 1, 1));
         let (has_begun, ends) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let waiting: Vec<_> = (1..=2)
             .map(|last| {

@@ -52,7 +52,7 @@ impl Service {
             block_fees: KnownBlockFees::default(),
             link_key: RandomState::new(),
             registry: Registry::new(settings.keying, settings.connection_ids.clone()),
-            reads: Reads::new(processors(), limits.read_threads),
+            reads: Reads::new(&settings.processors, processors(), limits.read_threads),
             node_calls: Turns::shared(limits.node_calls),
             unsent: Pool::new(limits.unsent_bytes),
             partial: PartialMessages::new(LIVE_PARTIAL_BYTES),

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use birdhouse_chain::FilterHeaders;
 use birdhouse_clients::ClientKeying;
-use birdhouse_net::ConnectionIds;
+use birdhouse_net::{ConnectionIds, Turns};
 use bitcoin::Network;
 
-use crate::limits::Limits;
+use crate::limits::{Limits, processors};
 
 /// A listener for HTTP: its transport is [`Tcp`](birdhouse_net::Transport::Tcp) or
 /// [`Tls`](birdhouse_net::Transport::Tls).
@@ -22,6 +22,8 @@ pub struct Settings {
     pub keying: ClientKeying,
     /// Numbers for connections; other servers of the process may count with it.
     pub connection_ids: ConnectionIds,
+    /// Turns to keep a processor busy; other servers of the process may take them, too.
+    pub processors: Arc<Turns>,
     /// Its bounds.
     pub limits: Limits,
     /// Headers of compact block filters; `None` serves no filters.
@@ -35,6 +37,7 @@ impl Settings {
             network,
             keying: ClientKeying::default(),
             connection_ids: ConnectionIds::default(),
+            processors: Turns::of_processors(processors()),
             limits: Limits::default(),
             filters: None,
         }

@@ -35,7 +35,6 @@ pub struct Meter {
     pub id: u64,
     /// Address of its client: that of its socket, or the one that a trusted proxy names.
     pub address: IpAddr,
-    turns_id: ClientId,
     pub(crate) listener: Arc<str>,
     pub(crate) account: Arc<Account>,
     pub(crate) allowance: Allowance,
@@ -77,7 +76,7 @@ impl ClientBounds {
 
 impl Meter {
     pub(crate) fn new(
-        (id, address, turns_id): (u64, IpAddr, ClientId),
+        (id, address): (u64, IpAddr),
         listener: Arc<str>,
         account: Arc<Account>,
         bounds: &ClientBounds,
@@ -86,7 +85,6 @@ impl Meter {
         Self {
             id,
             address,
-            turns_id,
             listener,
             account,
             allowance: bounds.allowance(),
@@ -181,7 +179,7 @@ impl Meter {
 
 impl Payer for Meter {
     fn client_id(&self) -> ClientId {
-        self.turns_id
+        ClientId::of(self.account.key(), self.id)
     }
 
     fn worked(&self, work: Duration, now: Instant) {

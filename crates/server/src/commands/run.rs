@@ -99,7 +99,8 @@ pub(crate) fn serve(
         relay: relay.clone(),
     };
     let (folder, stores) = (app.ctl_dir.clone(), app.stores());
-    let rest = app.rest.as_ref().zip(bitcoin).map(|(rest, setup)| rest.server(setup, connection_ids));
+    let rest = app.rest.as_ref().zip(bitcoin).zip(server.as_ref());
+    let rest = rest.map(|((rest, setup), wallets)| rest.server(setup, connection_ids, wallets.processors()));
     let control = Arc::new(Control {
         started,
         level,
