@@ -9,8 +9,8 @@
 //! and `touches` lists the outputs it funds and spends; `rows` draws the tables; `build` makes them for a whole chain
 //! and `ingest` for one block at the tip; `merging` packs what is buried; `manifest` is the one value that makes rows
 //! visible; `mempool` holds unconfirmed transactions, `mirror` keeps it equal to the node's, `follow` installs both.
-//! `query` answers from them, through a `snapshot` and a `reader` with a `read_budget`. `filters` computes compact
-//! block filters from blocks, and keeps their headers.
+//! `query` answers from them, through a `snapshot` and a `reader` with a `read_budget`; long ones `give_way`.
+//! `filters` computes compact block filters from blocks, and keeps their headers.
 //!
 //! # Example
 //!
@@ -98,6 +98,7 @@ mod aging_map;
 mod answer;
 mod damage;
 mod early_headers;
+mod give_way;
 mod headers;
 mod height_index;
 mod mempool;
@@ -150,6 +151,7 @@ pub use early_headers::EarlyHeaders;
 pub use error::{Error, Result, rebuild_advice};
 pub use filters::{FilterHeaders, put_compact_size};
 pub use front::is_same_index;
+pub use give_way::giving_way;
 pub use index::{Index, Syncing, Update};
 pub use manifest::Profile;
 pub use mempool::{Mempool, MempoolTransaction};

@@ -2,10 +2,12 @@
 //!
 //! The size of an answer is known only while it is made. So every [`Reader`](crate::reader::Reader) carries a budget
 //! and charges each read to it before or as it happens; a read beyond the budget fails with [`OverBudget`], and the
-//! caller asks again on another thread. What fits the small budget takes some tens of microseconds with everything in
-//! memory, and rarely some hundred.
+//! caller asks again on another thread, which may [give way](crate::giving_way) to others at each read. What fits the
+//! small budget takes some tens of microseconds with everything in memory, and rarely some hundred.
 
 use birdhouse_store::{Page, PageLimit};
+
+use crate::give_way::give_way;
 
 /// Transactions or unspent outputs of one answer within the small budget. They take some 200 microseconds; handing the
 /// request to another thread costs two wake-ups, 100 microseconds.
@@ -67,7 +69,10 @@ impl ReadBudget {
     /// The bounds of one page of a scan.
     pub(crate) fn page_limit(self) -> PageLimit {
         match self {
-            Self::Unlimited => PAGE,
+            Self::Unlimited => {
+                give_way();
+                PAGE
+            }
             Self::Small => SMALL_PAGE,
         }
     }
@@ -88,6 +93,11 @@ impl ReadBudget {
     }
 
     fn at_most(self, count: usize, max: usize) -> Result<(), OverBudget> {
-        if self == Self::Small && count > max { Err(OverBudget) } else { Ok(()) }
+        match self {
+            Self::Unlimited => give_way(),
+            Self::Small if count > max => return Err(OverBudget),
+            Self::Small => {}
+        }
+        Ok(())
     }
 }

@@ -93,7 +93,8 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
     incoming: &mut Incoming<R, F>,
 ) -> Ending {
     while client.outbox.room().await {
-        match incoming.next().await {
+        let (next, has_waited) = or_wait(incoming.next()).await;
+        match next {
             Ok(Next::Message) => {}
             Ok(Next::Reply(bytes)) => {
                 client.outbox.push_framed(bytes);
@@ -122,12 +123,24 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
         pending.end();
         if is_refused {
             sleep(REFUSED_PAUSE).await;
-        } else if incoming.has_message() {
-            // Requests that memory answers would keep this task running as long as there is something to read.
+        } else if !has_waited || incoming.has_message() {
+            // A client that sends faster than it is answered would keep this task running, and for milliseconds no
+            // thread would look which other sockets have something to read.
             yield_now().await;
         }
     }
     Ending::Hopeless
+}
+
+/// Returns the output of a future, and true if there was a wait for it.
+async fn or_wait<T>(future: impl Future<Output = T>) -> (T, bool) {
+    let (mut future, mut has_waited) = (pin!(future), false);
+    poll_fn(|context| {
+        let poll = future.as_mut().poll(context);
+        has_waited |= poll.is_pending();
+        poll.map(|output| (output, has_waited))
+    })
+    .await
 }
 
 /// Ends reading, with an error reply where the protocol has one.

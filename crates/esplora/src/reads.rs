@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use birdhouse_chain::giving_way;
 use birdhouse_clients::{ClientId, DiskStall, Payer};
 use birdhouse_net::{Meter, Turn, Turns, offload};
 
@@ -80,7 +81,7 @@ impl Reads {
                 (Some(long), turn)
             }
         };
-        offload(|| self.long_stall.watch_long(read))
+        offload(|| self.long_stall.watch_long(|| giving_way(read)))
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use birdhouse_chain::giving_way;
 use birdhouse_clients::{SLOW_READ, times_waited};
 use birdhouse_net::Turn;
 use tokio::runtime::Handle;
@@ -70,7 +71,11 @@ impl Job {
         self.reads.add_reader();
         let job = Arc::clone(self);
         spawn_blocking(move || {
-            job.read(turn);
+            match job.reads.single() {
+                // It is here because it needs more than an inline read may.
+                Some(_) => giving_way(|| job.read(turn)),
+                None => job.read(turn),
+            }
             if job.reads.remove_reader() {
                 Handle::current().spawn(resume(job));
             }

@@ -2,8 +2,8 @@
 //! store records them.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
@@ -87,6 +87,7 @@ impl Store for Watched {
 
 /// A server that serves all of its connections on one thread.
 struct OneThread {
+    server: Server,
     store: Arc<Watched>,
     port: u16,
     executor: ThreadId,
@@ -103,25 +104,39 @@ impl OneThread {
         let index = Arc::new(built(&node, Arc::clone(&store)));
         let (stop, stopped) = oneshot::channel::<()>();
         let (send_port, receive_port) = sync_channel(1);
+        // No client in these tests waits for a turn.
+        let limits = ServerLimits { processors: 16, ..ServerLimits::default() };
+        let server = Server::new(index, None, Settings { limits, ..Settings::default() });
+        let serves = server.clone();
         let serving = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let socket = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
                 send_port.send(socket.local_addr().unwrap().port()).unwrap();
                 let listeners = vec![(socket, tcp(Limits::default()))];
-                // No client in these tests waits for a turn.
-                let limits = ServerLimits { processors: 16, ..ServerLimits::default() };
-                let settings = Settings { limits, ..Settings::default() };
-                Server::new(index, None, settings).serve(listeners, async { drop(stopped.await) }).await;
+                serves.serve(listeners, async { drop(stopped.await) }).await;
             });
         });
         let port = receive_port.recv().unwrap();
         store.readers();
-        Self { store, port, executor: serving.thread().id(), stop: Some(stop), serving: Some(serving), _node: node }
+        Self {
+            server,
+            store,
+            port,
+            executor: serving.thread().id(),
+            stop: Some(stop),
+            serving: Some(serving),
+            _node: node,
+        }
     }
 
     fn client(&self) -> Client {
         Client::greet(self.port).unwrap()
+    }
+
+    /// Returns the number of requests that were answered.
+    fn answered(&self) -> u64 {
+        self.server.overview().counted.requests.iter().map(|(_, _, count)| count).sum()
     }
 
     /// Returns the kind of threads that have looked rows up since the last call.
@@ -175,6 +190,30 @@ fn chain() -> ChainBuilder {
 
 fn balance_of(scripthash: &str, id: usize) -> String {
     json!({ "id": id, "method": "blockchain.scripthash.get_balance", "params": [scripthash] }).to_string()
+}
+
+#[test]
+fn others_are_served_between_the_messages_of_a_client_that_sends_without_end() {
+    const ROUNDS: usize = 41;
+    let server = OneThread::start(&ChainBuilder::new(1));
+    let flood = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let (mut sends, mut receives) = (flood.try_clone().unwrap(), flood.try_clone().unwrap());
+    // So long that no read from the socket has more of them than begin together.
+    let ping = format!("{{\"id\":1,{:200}\"method\":\"server.ping\"}}\n", "");
+    let pings = ping.repeat(1000);
+    let sending = thread::spawn(move || while sends.write_all(pings.as_bytes()).is_ok() {});
+    let receiving = thread::spawn(move || io::copy(&mut receives, &mut io::sink()));
+    let mut client = server.client();
+    let mut between = [0; ROUNDS].map(|_| {
+        let before = server.answered();
+        client.call("server.ping", json!([])).unwrap();
+        server.answered() - before
+    });
+    flood.shutdown(Shutdown::Both).unwrap();
+    sending.join().unwrap();
+    drop(receiving.join().unwrap());
+    between.sort_unstable();
+    assert!(between[ROUNDS / 2] < 200, "{between:?}");
 }
 
 #[test]
