@@ -2,7 +2,7 @@
 //!
 //! The size of an answer is known only while it is made. So every [`Reader`](crate::reader::Reader) carries a budget
 //! and charges each read to it before or as it happens; a read beyond the budget fails with [`OverBudget`], and the
-//! caller asks again on another thread, which may [give way](crate::giving_way) to others at each read. What fits the
+//! caller asks again on another thread, which may [give way](crate::giving_way) to others meanwhile. What fits the
 //! small budget takes some tens of microseconds with everything in memory, and rarely some hundred.
 
 use birdhouse_store::{Page, PageLimit};
@@ -69,10 +69,7 @@ impl ReadBudget {
     /// The bounds of one page of a scan.
     pub(crate) fn page_limit(self) -> PageLimit {
         match self {
-            Self::Unlimited => {
-                give_way();
-                PAGE
-            }
+            Self::Unlimited => PAGE,
             Self::Small => SMALL_PAGE,
         }
     }

@@ -8,6 +8,7 @@ use birdhouse_store::{Array, Direction, KeyRange, Page, PageLimit, Row, Store, T
 
 use crate::damage::Damage;
 use crate::error::Result;
+use crate::give_way::give_way;
 use crate::headers::ChainBlock;
 use crate::manifest::Profile;
 use crate::read_budget::ReadBudget;
@@ -72,6 +73,7 @@ impl Reader<'_> {
 
     /// Looks up rows; the values stand in the order of `keys`.
     pub(crate) fn get_many(self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        give_way();
         self.storage.damage.noted(self.storage.store.get_many(table, keys))
     }
 
@@ -119,6 +121,7 @@ impl Reader<'_> {
     }
 
     fn scan_many(self, table: Table, ranges: &[KeyRange], limit: PageLimit) -> Result<Vec<Page>> {
+        give_way();
         self.storage.damage.noted(self.storage.store.scan_many(table, ranges, limit))
     }
 }

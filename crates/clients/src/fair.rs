@@ -41,6 +41,8 @@ pub(crate) struct FairQueue<T> {
     active: u32,
     shares: HashMap<ClientId, Share<T>>,
     prune_at: usize,
+    /// A client that holds more slots than it may by now.
+    excess: Option<ClientId>,
     /// The clients that wait and may have a slot, the next one first.
     queue: BTreeSet<QueueKey>,
     arrivals: u64,
@@ -77,6 +79,7 @@ impl<T> FairQueue<T> {
             active: 0,
             shares: HashMap::new(),
             prune_at: PRUNE_AT,
+            excess: None,
             queue: BTreeSet::new(),
             arrivals: 0,
         }
@@ -86,6 +89,11 @@ impl<T> FairQueue<T> {
     /// end. After it was raised the caller calls [`Self::next`] until `None`.
     pub(crate) fn set_client_slots(&mut self, client_slots: usize) {
         let before = std::mem::replace(&mut self.client_slots, client_slots.max(1));
+        if self.client_slots != before {
+            // One client at most held all that it may hold alone.
+            let excess = self.shares.iter().find(|(_, share)| share.held > self.client_slots);
+            self.excess = excess.map(|(client, _)| *client);
+        }
         if self.client_slots > before && self.waiting > 0 {
             let waiting = self.shares.iter().filter(|(_, share)| !share.waiting.is_empty());
             let waiting: Vec<ClientId> = waiting.map(|(client, _)| *client).collect();
@@ -138,8 +146,10 @@ impl<T> FairQueue<T> {
     pub(crate) fn end(&mut self, client: ClientId, cost: Duration) {
         self.clock += cost / self.active.max(1);
         self.held -= 1;
+        let client_slots = self.client_slots;
         let share = self.share(client);
         share.held -= 1;
+        let is_excess = share.held > client_slots;
         share.tag = (share.tag + cost).saturating_sub(EXPECTED);
         if share.held == 0 && share.waiting.is_empty() {
             self.active -= 1;
@@ -147,6 +157,19 @@ impl<T> FairQueue<T> {
         } else {
             self.enqueue(client);
         }
+        if self.excess == Some(client) && !is_excess {
+            self.excess = None;
+        }
+    }
+
+    /// Returns `true` if a client holds more slots than it may by now.
+    pub(crate) fn has_excess(&self) -> bool {
+        self.excess.is_some()
+    }
+
+    /// Returns the number of clients that hold a slot or wait for one.
+    pub(crate) fn active(&self) -> u32 {
+        self.active
     }
 
     /// Returns the number of waiting turns, including those of clients that hold all slots they may have.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::fair::ClientId;
 
 /// Time for which a client counts after it has asked for a turn.
-const RECENT: Duration = Duration::from_secs(1);
+pub(crate) const RECENT: Duration = Duration::from_secs(1);
 
 /// The last requests of two different clients for turns.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 //! end. A task that holds a turn for long polls [`Turn::is_over`] and queues again when it is over.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -31,6 +31,8 @@ pub struct Turns<P: Payer> {
     queue: Mutex<Queue<P>>,
     /// Number of waiting turns, readable without the lock.
     waiting: AtomicUsize,
+    /// A client holds more turns than it may by now.
+    has_excess: AtomicBool,
     waited: AtomicU64,
     waited_us: AtomicU64,
 }
@@ -85,13 +87,14 @@ impl<P: Payer> Turns<P> {
         Arc::new(Self {
             queue: Mutex::new(Queue { fair, recent, among_others, alone }),
             waiting: AtomicUsize::new(0),
+            has_excess: AtomicBool::new(false),
             waited: AtomicU64::new(0),
             waited_us: AtomicU64::new(0),
         })
     }
 
-    /// Returns two turns for each of this many processors, of which one client may use every one, and half of them, at
-    /// least one, while others ask.
+    /// Returns two turns for each of this many processors. One client holds at most one turn for each processor, or,
+    /// while others ask, for half of the processors, rounded down, at least one.
     ///
     /// Free turns alone do not keep a processor free: with two threads of one client on two processors, the p99 of all
     /// others was five to nine times that of an idle server, and with one thread less than twice.
@@ -105,10 +108,15 @@ impl<P: Payer> Turns<P> {
         Self::new(turns, turns.div_ceil(2))
     }
 
+    /// Returns the largest number of turns that one client holds.
+    pub fn client_max(&self) -> usize {
+        self.queue.lock().alone
+    }
+
     /// Takes a turn if it need not wait.
     pub fn try_take(self: &Arc<Self>, payer: &Arc<P>) -> Option<Turn<P>> {
         let now = Instant::now();
-        self.queue.lock().try_take(payer.client_id(), now).then(|| self.turn(Arc::clone(payer), now))
+        self.taken(&mut self.queue.lock(), payer, now).then(|| self.turn(Arc::clone(payer), now))
     }
 
     /// Waits for a turn. Dropping the future leaves the queue.
@@ -116,7 +124,7 @@ impl<P: Payer> Turns<P> {
         let since = Instant::now();
         let granted = {
             let mut queue = self.queue.lock();
-            if queue.try_take(payer.client_id(), since) {
+            if self.taken(&mut queue, payer, since) {
                 drop(queue);
                 return self.turn(Arc::clone(payer), since);
             }
@@ -141,6 +149,12 @@ impl<P: Payer> Turns<P> {
         }
     }
 
+    fn taken(&self, queue: &mut Queue<P>, payer: &P, now: Instant) -> bool {
+        let is_taken = queue.try_take(payer.client_id(), now);
+        self.has_excess.store(queue.fair.has_excess(), Ordering::Relaxed);
+        is_taken
+    }
+
     fn turn(self: &Arc<Self>, payer: Arc<P>, since: Instant) -> Turn<P> {
         Turn { turns: Arc::clone(self), payer, since }
     }
@@ -149,9 +163,9 @@ impl<P: Payer> Turns<P> {
         let mut granted = Vec::new();
         {
             let mut queue = self.queue.lock();
+            queue.fair.end(payer.client_id(), work);
             queue.set_client_slots(now);
             let fair = &mut queue.fair;
-            fair.end(payer.client_id(), work);
             while let Some((client, ticket)) = fair.next() {
                 if ticket.grant.is_closed() {
                     fair.end(client, Duration::ZERO);
@@ -160,6 +174,7 @@ impl<P: Payer> Turns<P> {
                 }
             }
             self.waiting.store(fair.waiting(), Ordering::Relaxed);
+            self.has_excess.store(fair.has_excess(), Ordering::Relaxed);
         }
         for Ticket { payer, grant } in granted {
             // A waiter that has just given up drops the turn, which grants the next one.
@@ -173,30 +188,32 @@ impl<P: Payer> Turns<P> {
 impl<P: Payer> Queue<P> {
     fn try_take(&mut self, client: ClientId, now: Instant) -> bool {
         self.recent.asked(client, now);
-        if self.recent.are_several(now) {
-            // They are raised at the end of a turn, where those that wait are granted theirs.
-            self.fair.set_client_slots(self.among_others);
+        // While turns wait, the number for one client is raised only at the end of a turn, which grants them.
+        if self.fair.waiting() == 0 || self.is_shared(now) {
+            self.set_client_slots(now);
         }
         self.fair.try_take(client)
     }
 
     fn set_client_slots(&mut self, now: Instant) {
-        let client_slots = if self.recent.are_several(now) { self.among_others } else { self.alone };
+        let client_slots = if self.is_shared(now) { self.among_others } else { self.alone };
         self.fair.set_client_slots(client_slots);
+    }
+
+    /// Returns `true` while more than one client has a turn, waits for one, or has asked for one lately.
+    fn is_shared(&self, now: Instant) -> bool {
+        self.fair.active() > 1 || self.recent.are_several(now)
     }
 }
 
 // === impl Turn ===
 
 impl<P: Payer> Turn<P> {
-    /// Returns the time since it began.
-    pub fn time(&self) -> Duration {
-        self.since.elapsed()
-    }
-
-    /// Returns `true` when others wait and the turn has lasted long enough.
+    /// Returns `true` when others wait, or came while one client held most turns, and the turn has lasted long enough.
     pub fn is_over(&self) -> bool {
-        self.turns.waiting.load(Ordering::Relaxed) > 0 && self.time() > QUANTUM
+        let is_wanted =
+            || self.turns.waiting.load(Ordering::Relaxed) > 0 || self.turns.has_excess.load(Ordering::Relaxed);
+        is_wanted() && self.since.elapsed() > QUANTUM
     }
 
     /// Becomes a turn of another resource, if one is free.
@@ -222,6 +239,7 @@ impl<P: Payer> Drop for Turn<P> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::recent_clients::RECENT;
 
     #[derive(Debug)]
     struct Client {
@@ -294,12 +312,21 @@ mod tests {
         let turns = Turns::of_processors(4);
         let [busy, other] = [1, 2].map(client);
         let taken = || std::iter::from_fn(|| turns.try_take(&busy)).collect::<Vec<_>>();
-        assert_eq!(taken().len(), 4);
+        let held = taken();
+        assert_eq!(held.len(), 4);
         let asked = turns.try_take(&other).unwrap();
+        std::thread::sleep(QUANTUM * 2);
+        assert!(held[0].is_over(), "nobody waits, and it has more than half");
+        drop(held);
+        assert!(!asked.is_over());
         assert_eq!(taken().len(), 2);
         drop(asked);
-        assert_eq!(taken().len(), 2);
+        assert_eq!(taken().len(), 2, "it has just asked");
+        std::thread::sleep(RECENT);
+        assert_eq!(taken().len(), 4);
+        drop(turns.try_take(&other));
         let held = taken();
+        assert_eq!(held.len(), 2);
         let waiting = tokio::spawn({
             let (turns, busy) = (Arc::clone(&turns), Arc::clone(&busy));
             async move { turns.take(&busy).await }

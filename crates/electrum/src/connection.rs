@@ -93,7 +93,7 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
     incoming: &mut Incoming<R, F>,
 ) -> Ending {
     while client.outbox.room().await {
-        let (next, has_waited) = or_wait(incoming.next()).await;
+        let (next, has_waited) = noting_wait(incoming.next()).await;
         match next {
             Ok(Next::Message) => {}
             Ok(Next::Reply(bytes)) => {
@@ -124,8 +124,8 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
         if is_refused {
             sleep(REFUSED_PAUSE).await;
         } else if !has_waited || incoming.has_message() {
-            // A client that sends faster than it is answered would keep this task running, and for milliseconds no
-            // thread would look which other sockets have something to read.
+            // Otherwise a client that sends without pause would keep this task running, and no thread would poll the
+            // other sockets for milliseconds.
             yield_now().await;
         }
     }
@@ -133,7 +133,7 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
 }
 
 /// Returns the output of a future, and true if there was a wait for it.
-async fn or_wait<T>(future: impl Future<Output = T>) -> (T, bool) {
+async fn noting_wait<T>(future: impl Future<Output = T>) -> (T, bool) {
     let (mut future, mut has_waited) = (pin!(future), false);
     poll_fn(|context| {
         let poll = future.as_mut().poll(context);

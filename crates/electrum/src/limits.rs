@@ -54,8 +54,8 @@ bounds! {
 bounds! {
     /// The bounds that all listeners share.
     ServerLimits, given as ServerLimitsGiven {
-        /// Processors that work for wallets and for clients of REST, two turns each; 0 takes all of the machine's.
-        processors: u16 = 0 => "requests wait for their turn; one client has at most half of the processors while others ask",
+        /// Processors that work for wallets and clients of REST, two turns each; 0 takes all of them.
+        processors: u16 = 0 => "requests wait for their turn; one client has at most half of the processors, rounded down, while others ask",
         /// Threads that read the index from disk, at least 1.
         read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
         /// Concurrent requests to the node, at least 1.

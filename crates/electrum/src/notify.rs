@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use birdhouse_chain::Snapshot;
+use birdhouse_chain::{Snapshot, giving_way};
 use tokio::task::spawn_blocking;
 use tracing::error;
 
@@ -82,7 +82,7 @@ async fn check(service: &Service, client: &Client, at: &Arc<Snapshot>, subjects:
     let (at, due) = (Arc::clone(at), subjects.clone());
     let reading = spawn_blocking(move || {
         let _turn = turn;
-        due.into_iter().map(|subject| (subject, state(&at, subject))).collect()
+        due.into_iter().map(|subject| (subject, giving_way(|| state(&at, subject)))).collect()
     });
     reading.await.unwrap_or_else(|_| {
         error!("check of subscriptions panicked");

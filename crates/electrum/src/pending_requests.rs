@@ -29,6 +29,8 @@ pub(crate) struct PendingRequests<'a> {
     arrived: Instant,
     /// Turn in which they are admitted and begin.
     turn: Option<Turn>,
+    /// Time from which they were collected, in that turn.
+    began: Instant,
     /// Error that answers every request for now: the client has used too much.
     refusal: Option<RpcError>,
 }
@@ -44,7 +46,7 @@ impl<'a> PendingRequests<'a> {
     /// Begins to collect requests that arrived at `arrived`.
     pub(crate) fn new(service: &'a Arc<Service>, client: &'a Arc<Client>, arrived: Instant) -> Self {
         let refusal = client.meter.check(arrived).err().map(RpcError::overdrawn);
-        Self { service, client, calls: Vec::new(), arrived, turn: None, refusal }
+        Self { service, client, calls: Vec::new(), arrived, turn: None, began: arrived, refusal }
     }
 
     /// Returns true if the client has used too much, and gets errors alone.
@@ -54,7 +56,7 @@ impl<'a> PendingRequests<'a> {
 
     /// Returns true if another message may join these requests.
     pub(crate) fn has_room(&self) -> bool {
-        self.calls.len() < PENDING_MAX && self.turn.as_ref().is_none_or(|turn| turn.time() < PENDING_TIME)
+        self.calls.len() < PENDING_MAX && self.began.elapsed() < PENDING_TIME
     }
 
     /// Admits the requests of a message. A batch starts at once; other requests wait for [`Self::end`].
@@ -105,10 +107,12 @@ impl<'a> PendingRequests<'a> {
     }
 
     async fn turn(&mut self) -> Turn {
-        match self.turn.take() {
-            Some(turn) => turn,
-            None => self.service.processors.take(&self.client.meter).await,
+        if let Some(turn) = self.turn.take() {
+            return turn;
         }
+        let turn = self.service.processors.take(&self.client.meter).await;
+        self.began = Instant::now();
+        turn
     }
 
     fn start(&mut self, turn: Turn) {

@@ -25,6 +25,9 @@ pub(crate) struct Reads {
     long_stall: DiskStall,
 }
 
+/// A turn of a long read.
+type LongTurn = birdhouse_clients::Turn<Unpaid>;
+
 /// A client whose time is charged by another turn.
 struct Unpaid(ClientId);
 
@@ -37,11 +40,11 @@ impl Payer for Unpaid {
 }
 
 impl Reads {
-    /// Adds to turns of processors one of a long read for each of `count` processors, and as many of the disk as
-    /// `read_threads`. One client holds as many turns of long reads as [`CLIENT_PROCESSORS_PERCENT`] of the processors,
-    /// and half of those of the disk.
-    pub(crate) fn new(processors: &Arc<Turns>, count: usize, read_threads: u16) -> Self {
-        let now = Instant::now();
+    /// Returns turns for long reads, one for each processor, and `read_threads` turns for the disk. A long read holds
+    /// one of these, and one of `processors` beside the first kind. One client holds at most
+    /// [`CLIENT_PROCESSORS_PERCENT`] of the first kind and half of the second, at least one of each.
+    pub(crate) fn new(processors: &Arc<Turns>, read_threads: u16) -> Self {
+        let (now, count) = (Instant::now(), processors.client_max());
         Self {
             processors: Arc::clone(processors),
             long: birdhouse_clients::Turns::new(count, count * CLIENT_PROCESSORS_PERCENT / 100),
@@ -67,21 +70,26 @@ impl Reads {
 
     /// Does a read of any length, while others take over the thread's other tasks.
     pub(crate) async fn offloaded<T>(&self, meter: &Arc<Meter>, read: impl FnOnce() -> T) -> T {
-        let waits = || self.long_stall.is_recent(Instant::now());
-        let _turns = if waits() {
-            (None, self.disk.take(meter).await)
-        } else {
-            let long = self.long.take(&Arc::new(Unpaid(meter.client_id()))).await;
-            let mut turn = self.turn(meter).await;
-            if waits() {
-                // Known since it was queued.
-                turn.move_to(&self.disk);
-                (None, turn)
-            } else {
-                (Some(long), turn)
-            }
-        };
+        let _turns = self.turns_of_long_read(meter).await;
         offload(|| self.long_stall.watch_long(|| giving_way(read)))
+    }
+
+    /// Waits for both turns of a long read, or for one of the disk. Holds none while it waits for another: a client's
+    /// next turn of a processor may come after all of its other requests.
+    async fn turns_of_long_read(&self, meter: &Arc<Meter>) -> (Option<LongTurn>, Turn) {
+        let (client, waits) = (Arc::new(Unpaid(meter.client_id())), || self.long_stall.is_recent(Instant::now()));
+        while !waits() {
+            let long = self.long.take(&client).await;
+            if let Some(turn) = self.processors.try_take(meter) {
+                return (Some(long), turn);
+            }
+            drop(long);
+            let turn = self.turn(meter).await;
+            if let Some(long) = self.long.try_take(&client) {
+                return (Some(long), turn);
+            }
+        }
+        (None, self.disk.take(meter).await)
     }
 }
 
@@ -136,7 +144,7 @@ mod tests {
     async fn long_reads_of_one_client_leave_processors_to_others_and_share_the_disk() {
         let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
         let flooding = client(&registry, 1);
-        let reads = Arc::new(Reads::new(&Turns::of_processors(4), 4, 32));
+        let reads = Arc::new(Reads::new(&Turns::of_processors(4), 32));
         assert!(together(&reads, &flooding.meter, compute).await <= 2);
         reads.long_stall.record(Instant::now());
         assert!(together(&reads, &flooding.meter, wait).await > 2);
@@ -145,7 +153,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn short_reads_go_on_while_long_ones_wait() {
         let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
-        let reads = Arc::new(Reads::new(&Turns::of_processors(1), 1, 1));
+        let reads = Arc::new(Reads::new(&Turns::of_processors(1), 1));
         let (has_begun, ends) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let waiting: Vec<_> = (1..=2)
             .map(|last| {

@@ -11,7 +11,7 @@ use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
 use crate::block_fees::KnownBlockFees;
 use crate::failure::Failure;
 use crate::fees::{FeeEstimates, MinimumRate};
-use crate::limits::{LIVE_PARTIAL_BYTES, processors};
+use crate::limits::LIVE_PARTIAL_BYTES;
 use crate::projections::Projections;
 use crate::reads::Reads;
 use crate::settings::Settings;
@@ -52,7 +52,7 @@ impl Service {
             block_fees: KnownBlockFees::default(),
             link_key: RandomState::new(),
             registry: Registry::new(settings.keying, settings.connection_ids.clone()),
-            reads: Reads::new(&settings.processors, processors(), limits.read_threads),
+            reads: Reads::new(&settings.processors, limits.read_threads),
             node_calls: Turns::shared(limits.node_calls),
             unsent: Pool::new(limits.unsent_bytes),
             partial: PartialMessages::new(LIVE_PARTIAL_BYTES),

@@ -53,7 +53,8 @@ pub struct Relay {
     pub(crate) registry: Arc<Registry>,
     pub(crate) seats: Arc<Seats>,
     pub(crate) counters: Counters,
-    /// Turns to keep a processor busy.
+    /// Turns to keep a processor busy. They are apart from those of wallets and REST, for a page that waits for the
+    /// disk keeps its turn.
     pub(crate) processors: Arc<Turns>,
     pub(crate) settings: Settings,
     /// Set by the first request of a reverse proxy that is not trusted.
@@ -126,6 +127,7 @@ impl Relay {
                 [compaction, recovery::start(Arc::clone(&events))].into_iter().chain(indexing).collect()
             }
         };
+        let processors = thread::available_parallelism().map_or(1, usize::from);
         Arc::new(Self {
             partial: PartialMessages::new(settings.limits.partial_message_bytes),
             unsent: Pool::new(settings.limits.unsent_bytes),
@@ -145,7 +147,7 @@ impl Relay {
             registry: Registry::new(ClientKeying::default(), settings.connection_ids.clone()),
             seats: Seats::new(settings.limits.places(), settings.proxies.clone(), now),
             counters: Counters::default(),
-            processors: Turns::of_processors(thread::available_parallelism().map_or(1, usize::from)),
+            processors: Turns::new(2 * processors, processors),
             settings,
             has_warned_of_proxy: AtomicBool::new(false),
             writer,

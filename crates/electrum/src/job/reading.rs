@@ -71,11 +71,7 @@ impl Job {
         self.reads.add_reader();
         let job = Arc::clone(self);
         spawn_blocking(move || {
-            match job.reads.single() {
-                // It is here because it needs more than an inline read may.
-                Some(_) => giving_way(|| job.read(turn)),
-                None => job.read(turn),
-            }
+            job.read(turn);
             if job.reads.remove_reader() {
                 Handle::current().spawn(resume(job));
             }
@@ -84,8 +80,11 @@ impl Job {
 
     /// Takes reads until none is left, the turn is over, or the client has enough to read.
     fn read(self: &Arc<Self>, mut turn: Turn) {
-        // A job of one read has no further reads to speed up.
+        // A job of one read has no further reads to speed up. It waits for the disk if others do.
         let is_watched = self.reads.len() > 1;
+        if !is_watched && self.service.disk_stall.is_recent(Instant::now()) {
+            turn.move_to(&self.service.disk);
+        }
         let waits = if is_watched { times_waited() } else { 0 };
         let mut began = Instant::now();
         while self.client().outbox.has_room() {
@@ -115,6 +114,6 @@ impl Job {
             self.answer(index, read.lane(), &Err(too_large()));
             return;
         }
-        self.finish(index, read.lane(), dispatch::read(&self.service, &self.view, read));
+        self.finish(index, read.lane(), giving_way(|| dispatch::read(&self.service, &self.view, read)));
     }
 }
