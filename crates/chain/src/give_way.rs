@@ -22,7 +22,7 @@ thread_local! {
 #[cfg(test)]
 thread_local! {
     /// Number of times that this thread gave way.
-    pub(crate) static TIMES: Cell<u32> = const { Cell::new(0) };
+    static TIMES: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Makes an answer on this thread, which lets another thread that waits for this processor have it: at the first lookup

@@ -80,12 +80,18 @@ impl Reads {
         let (client, waits) = (Arc::new(Unpaid(meter.client_id())), || self.long_stall.is_recent(Instant::now()));
         while !waits() {
             let long = self.long.take(&client).await;
+            if waits() {
+                // Known since it was queued.
+                break;
+            }
             if let Some(turn) = self.processors.try_take(meter) {
                 return (Some(long), turn);
             }
             drop(long);
             let turn = self.turn(meter).await;
-            if let Some(long) = self.long.try_take(&client) {
+            if !waits()
+                && let Some(long) = self.long.try_take(&client)
+            {
                 return (Some(long), turn);
             }
         }
@@ -147,6 +153,14 @@ mod tests {
         let reads = Arc::new(Reads::new(&Turns::of_processors(4), 32));
         assert!(together(&reads, &flooding.meter, compute).await <= 2);
         reads.long_stall.record(Instant::now());
+        assert!(together(&reads, &flooding.meter, wait).await > 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn long_reads_that_queue_share_the_disk_once_the_first_ones_have_waited() {
+        let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
+        let flooding = client(&registry, 1);
+        let reads = Arc::new(Reads::new(&Turns::of_processors(4), 32));
         assert!(together(&reads, &flooding.meter, wait).await > 2);
     }
 
