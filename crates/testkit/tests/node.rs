@@ -151,14 +151,15 @@ fn node_dies_with_a_parent_that_is_killed() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let running = |pid: &str| {
+    let running = |pid: u32| {
         // An orphan that is not waited for stays as a zombie, which runs no code.
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
         stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
     };
     let pid = (0..6000).find_map(|_| {
         thread::sleep(Duration::from_millis(20));
-        fs::read_to_string(folder.path().join("pid")).ok().filter(|pid| running(pid))
+        // Between its creation and its writing the file is empty.
+        fs::read_to_string(folder.path().join("pid")).ok()?.parse().ok().filter(|pid| running(*pid))
     });
     doomed.kill().unwrap();
     doomed.wait().unwrap();
@@ -166,7 +167,7 @@ fn node_dies_with_a_parent_that_is_killed() {
     assert!(
         (0..6000).any(|_| {
             thread::sleep(Duration::from_millis(20));
-            !running(&pid)
+            !running(pid)
         }),
         "the node {pid} outlived its parent"
     );
