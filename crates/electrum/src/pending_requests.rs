@@ -1,7 +1,7 @@
 //! Requests that a client has sent and that have not started: their parsing, admission and start.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use birdhouse_net::{Executor, Turn};
 
@@ -16,8 +16,6 @@ use crate::service::Service;
 
 /// Requests of one job that came in messages of their own, at most.
 const PENDING_MAX: usize = 64;
-/// Time in a turn for which they are collected: until they start, their thread serves nobody else.
-const PENDING_TIME: Duration = Duration::from_micros(100);
 /// A longer message is parsed while others are served: a megabyte takes milliseconds.
 const PARSED_INLINE_BYTES: usize = 32 * 1024;
 
@@ -56,7 +54,7 @@ impl<'a> PendingRequests<'a> {
 
     /// Returns true if another message may join these requests.
     pub(crate) fn has_room(&self) -> bool {
-        self.calls.len() < PENDING_MAX && self.began.elapsed() < PENDING_TIME
+        self.calls.len() < PENDING_MAX && self.began.elapsed() < self.service.settings.collecting
     }
 
     /// Admits the requests of a message. A batch starts at once; other requests wait for [`Self::end`].

@@ -1,5 +1,7 @@
 //! Settings of the server.
 
+use std::time::Duration;
+
 use birdhouse_clients::ClientKeying;
 use birdhouse_net::ConnectionIds;
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,9 @@ pub struct Settings {
     pub connection_ids: ConnectionIds,
     /// Bounds that all listeners share.
     pub limits: ServerLimits,
+    /// Time for which requests that came in messages of their own are collected: until they start, their thread
+    /// serves nobody else.
+    pub collecting: Duration,
 }
 
 /// A public name of a server, with its ports. As JSON, its ports as in `server.features`.
@@ -78,6 +83,7 @@ impl Default for Settings {
             keying: ClientKeying::default(),
             connection_ids: ConnectionIds::default(),
             limits: ServerLimits::default(),
+            collecting: Duration::from_micros(100),
         }
     }
 }

@@ -98,6 +98,10 @@ struct OneThread {
 
 impl OneThread {
     fn start(chain: &ChainBuilder) -> Self {
+        Self::start_with(chain, Settings::default())
+    }
+
+    fn start_with(chain: &ChainBuilder, settings: Settings) -> Self {
         let node = node_with(chain);
         let store =
             Arc::new(Watched { rows: MemoryStore::new(), readers: Mutex::default(), is_slow: AtomicBool::new(false) });
@@ -106,7 +110,7 @@ impl OneThread {
         let (send_port, receive_port) = sync_channel(1);
         // No client in these tests waits for a turn.
         let limits = ServerLimits { processors: 16, ..ServerLimits::default() };
-        let server = Server::new(index, None, Settings { limits, ..Settings::default() });
+        let server = Server::new(index, None, Settings { limits, ..settings });
         let serves = server.clone();
         let serving = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -267,7 +271,9 @@ fn statuses_that_are_known_are_read_by_nobody() {
 #[test]
 fn of_requests_that_come_together_one_at_most_is_read_inline() {
     let chain = chain();
-    let server = OneThread::start(&chain);
+    // However slow this machine is, all of them are collected.
+    let settings = Settings { collecting: Duration::MAX, ..Settings::default() };
+    let server = OneThread::start_with(&chain, settings);
     let scripts = model::scripts(chain.blocks());
     let mut socket = BufReader::new(TcpStream::connect(("127.0.0.1", server.port)).unwrap());
     let mut ask = |line: &dyn Fn(usize, &str) -> String| {
