@@ -36,7 +36,7 @@ cluster:
 		scripts/cluster "$${CARGO_TARGET_DIR:-target}/debug/birdhouse" $(ARGS)
 
 # An indexer, spare ones and three front ends on nodes of Cassandra, which are killed, paused, slowed down, get wrong
-# clocks and, as root, full disks, and are cut off by the firewall: half an hour after the build, and 2 GB of memory.
+# clocks and, as root, full disks, and are cut off by the firewall: five minutes after the build, and 2 GB of memory.
 # The feature compiles everything above the store once more.
 cluster-test:
 	@$(call PREPARED,node cluster) { [[ $$(id -u) != 0 ]] || scripts/debian-packages nftables; } && cargo test --locked -p birdhouse --features cluster --test cluster --test kill -- \
@@ -94,7 +94,7 @@ check:
 tidy:
 	@$(call PREPARED,) CRATE=$(CRATE) TIDY=$(TIDY) cargo test --quiet --locked -p birdhouse-testkit --test tidy report -- --ignored --nocapture
 
-# A small version of every table of BENCHMARKS.md, in a quarter of an hour, into target/bench. BENCH_PEERS=1 installs
+# A small version of most tables of BENCHMARKS.md, in a quarter of an hour, into target/bench. BENCH_PEERS=1 installs
 # more peers to compare with. `make bench ARGS="build --chain DIR"` runs one part.
 bench:
 	@$(call PREPARED,node) cargo build --release --locked -p birdhouse -p birdhouse-bench && target="$${CARGO_TARGET_DIR:-target}" \

@@ -124,11 +124,12 @@ impl Following {
         shared >= self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Forgets the deep reorg that was waited for, and a person's word on it: it was followed, or the node has left it.
+    /// Forgets the deep reorg that was waited for, and the operator's approval of it: it was followed, or the node has
+    /// left it.
     pub(crate) fn end_deep_reorg(&self) {
         let mut waiting = self.waiting.lock();
         if waiting.take_if(|(reason, _)| matches!(reason, Waiting::DeepReorg { .. })).is_some() {
-            tracing::info!("no longer waiting for a person's word on a deep reorg");
+            tracing::info!("no longer waiting for the operator's approval of a deep reorg");
         }
         self.accepted.store(NOT_ACCEPTED, Ordering::Relaxed);
     }

@@ -50,7 +50,7 @@ pub(crate) enum Verdict {
     Wait(Waiting),
 }
 
-/// Decides at a fork. A reorg of more than `depth_max` blocks needs a person's word, `is_accepted`.
+/// Decides at a fork. A reorg of more than `depth_max` blocks needs the operator's approval, `is_accepted`.
 pub(crate) fn decide(branch: &Branch, node: &ChainView, depth_max: u32, is_accepted: Accepted) -> Verdict {
     let (tip, ours) = (node.tip, branch.tip);
     let behind = Verdict::Wait(Waiting::NodeBehind { node: tip, ours });
@@ -73,12 +73,12 @@ pub(crate) fn decide(branch: &Branch, node: &ChainView, depth_max: u32, is_accep
     Verdict::Follow
 }
 
-/// A person's word on a deep reorg.
+/// The operator's approval of a deep reorg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accepted {
-    /// The person has accepted it.
+    /// Approved.
     Yes,
-    /// Nobody has said anything.
+    /// Not approved.
     No,
 }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reorg_below_the_set_depth_needs_a_persons_word() {
+    fn a_reorg_below_the_set_depth_needs_the_operators_approval() {
         for ours in [BlockStanding::Invalid, BlockStanding::Fork, BlockStanding::Unknown] {
             assert_eq!(verdict(ours, 11, false, 10), Verdict::Follow);
             let deep = Waiting::DeepReorg { node: tip(101), fork: Height(90), depth: 10, depth_max: 9 };

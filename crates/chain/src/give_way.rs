@@ -25,11 +25,11 @@ thread_local! {
     static TIMES: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Makes an answer on this thread, which lets another thread that waits for this processor have it: at the first lookup
-/// or page of rows after 100 us.
+/// Makes an answer on this thread, and gives the processor to a thread that waits for it at the first lookup or page of
+/// rows after 100 us.
 ///
-/// For each of many answers anew: when a thread gave way between short ones, their replies left one by one, which took
-/// a quarter more CPU time for pipelined histories.
+/// To be called once for each answer: when one call covered a batch of short answers, their replies left one by one,
+/// which took a quarter more CPU time for pipelined histories.
 ///
 /// A thread that gives way to a program that keeps the processor busy, such as a node that verifies blocks, gets it
 /// back after a slice of 3 ms. It works as long before it gives way again, so it loses half of its time at most.

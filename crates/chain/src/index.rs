@@ -350,7 +350,7 @@ impl Index {
         drop(self.shared.node_of_clients.set(node));
     }
 
-    /// Sets the greatest number of blocks that a reorg may take back without a person's word.
+    /// Sets the greatest number of blocks that a reorg may take back without the operator's approval.
     pub fn set_reorg_depth_max(&self, blocks: u32) {
         self.following.set_depth_max(blocks);
     }

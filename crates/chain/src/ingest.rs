@@ -81,7 +81,7 @@ impl Index {
             return Ok(None);
         }
 
-        // Reserve, write, publish.
+        // The reservation is durable before any row, so a crash never uses a txnum twice.
         let mut next = manifest.clone();
         next.next.0 += blocks.iter().map(|block| block.touches.txids.len() as u64).sum::<u64>();
         self.shared.storage.store.publish(&next.encode())?;

@@ -28,7 +28,7 @@ pub enum Waiting {
         fork: Height,
         /// Blocks that would leave the chain.
         depth: u32,
-        /// The greatest depth that is followed without a person's word.
+        /// The greatest depth that is followed without the operator's approval.
         depth_max: u32,
     },
     /// The node is not ready for the first build: it starts, downloads the chain, or has not all its blocks yet.

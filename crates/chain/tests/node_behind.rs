@@ -138,7 +138,7 @@ fn a_wiped_node_with_a_shorter_chain_is_waited_for() {
 }
 
 #[test]
-fn a_wiped_node_that_grows_past_the_index_needs_a_persons_word() {
+fn a_wiped_node_that_grows_past_the_index_needs_the_operators_approval() {
     let mut world = World::new(52);
     // Blocks at the tip: the build packed the rest.
     let base = world.chain.clone();

@@ -38,8 +38,8 @@ impl DiskStall {
         answer
     }
 
-    /// Does a read of any length on this thread, and records it if it was away for most of the time, by itself. In a
-    /// long read every thread waits for a lock now and then.
+    /// Does a read of any length on this thread, and records it if the thread gave up its processor for most of the
+    /// time. Short waits for locks, which every long read has, do not count.
     pub fn watch_long<T>(&self, read: impl FnOnce() -> T) -> T {
         let before = Times::of_this_thread();
         let answer = read();

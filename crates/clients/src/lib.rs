@@ -1,8 +1,9 @@
 //! Accounting for clients: their keys, their use of resources, fair turns, and limits as an operator writes them.
 //!
-//! Both protocol servers use this crate; it knows the protocol of neither. Suggested reading order: keys of clients
+//! All protocol servers use this crate; it knows none of their protocols. Suggested reading order: keys of clients
 //! (`client_key`, `forwarded`), use of resources (`hold`, `ledger`, `rate`, `slowest`), fair turns (`fair`,
-//! `recent_clients`, `turns`), stalls of the disk (`disk_stall`), and the text forms of limits (`bound`, `bounds`).
+//! `recent_clients`, `turns`, `places`, `inbox`), stalls of the disk (`disk_stall`), and the text forms of limits
+//! (`bound`, `bounds`).
 //!
 //! # Example
 //!

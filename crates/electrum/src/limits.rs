@@ -55,7 +55,7 @@ bounds! {
     /// The bounds that all listeners share.
     ServerLimits, given as ServerLimitsGiven {
         /// Processors that work for wallets and clients of REST, two turns each; 0 takes all of them.
-        processors: u16 = 0 => "requests wait for their turn; one client has at most half of the processors, rounded down, while others ask",
+        processors: u16 = 0 => "requests wait for their turn; one client holds at most one turn for each processor and, while others ask, one for every second processor, at least one",
         /// Threads that read the index from disk, at least 1.
         read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
         /// Concurrent requests to the node, at least 1.

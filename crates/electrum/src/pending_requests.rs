@@ -54,7 +54,7 @@ impl<'a> PendingRequests<'a> {
 
     /// Returns true if another message may join these requests.
     pub(crate) fn has_room(&self) -> bool {
-        self.calls.len() < PENDING_MAX && self.began.elapsed() < self.service.settings.collecting
+        self.calls.len() < PENDING_MAX && self.began.elapsed() < self.service.settings.collect_time_max
     }
 
     /// Admits the requests of a message. A batch starts at once; other requests wait for [`Self::end`].

@@ -31,9 +31,9 @@ pub struct Settings {
     pub connection_ids: ConnectionIds,
     /// Bounds that all listeners share.
     pub limits: ServerLimits,
-    /// Time for which requests that came in messages of their own are collected: until they start, their thread
+    /// Longest time for which requests that came in messages of their own are collected: until they start, their thread
     /// serves nobody else.
-    pub collecting: Duration,
+    pub collect_time_max: Duration,
 }
 
 /// A public name of a server, with its ports. As JSON, its ports as in `server.features`.
@@ -83,7 +83,7 @@ impl Default for Settings {
             keying: ClientKeying::default(),
             connection_ids: ConnectionIds::default(),
             limits: ServerLimits::default(),
-            collecting: Duration::from_micros(100),
+            collect_time_max: Duration::from_micros(100),
         }
     }
 }

@@ -126,9 +126,9 @@ impl Limits {
         }
     }
 
-    /// Returns the largest number of threads that wait for disk and node or work for clients.
+    /// Returns the largest number of threads that wait for disk and node, beside those that hold turns of processors.
     pub fn blocking_threads(&self) -> usize {
-        2 * processors() + usize::from(self.read_threads) + usize::from(self.node_calls)
+        usize::from(self.read_threads) + usize::from(self.node_calls)
     }
 
     /// Returns the tables of `docs/LIMITS.md`, in Markdown.

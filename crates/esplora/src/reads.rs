@@ -15,8 +15,8 @@ use crate::limits::CLIENT_PROCESSORS_PERCENT;
 /// while everything was in memory, and everybody else waited for milliseconds.
 pub(crate) struct Reads {
     processors: Arc<Turns>,
-    /// Turns of long reads, beside one of a processor. They are fewer, so that short reads find a processor's turn also
-    /// where it is not known yet that long ones wait for the disk.
+    /// Turns of long reads, beside one of a processor. They are fewer than those, so that short reads find a turn
+    /// before long reads are known to wait for the disk.
     long: Arc<birdhouse_clients::Turns<Unpaid>>,
     disk: Arc<Turns>,
     /// Short reads that waited: the next ones are not done inline.

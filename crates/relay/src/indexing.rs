@@ -1,4 +1,4 @@
-//! Fills the index of words (NIP-50) in a background thread, behind the events that are published.
+//! Fills the full-text index (NIP-50) in a background thread, behind the events that are published.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

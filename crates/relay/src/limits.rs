@@ -23,7 +23,7 @@ bounds! {
             "its REQ and COUNT get CLOSED `rate-limited`, its events OK false `rate-limited`, both with when to retry",
         /// Rate at which used `client-work` comes back, in percent of one processor.
         client_work_percent: u32 = 50 => "as `client-work`",
-        /// Time between two messages that are read of a client whose `client-work` is used up.
+        /// Pause between two messages that are read from a client that has used up its `client-work`.
         overdrawn_pause: Duration = Duration::from_secs(2) => "its sockets are not read meanwhile",
         /// Rate of events that one client publishes.
         client_events: Option<Rate> = Some(Rate::per_minute(3000)) => "OK false `rate-limited`, with when to retry",

@@ -5,14 +5,16 @@ use std::path::Path;
 
 use crate::config::ProfileName;
 
-/// Bytes of an index for 100 bytes of blocks, by profile: 2254 and 1229 MB for 10.9 GB (BENCHMARKS).
+/// Bytes of an index for 100 bytes of blocks, by profile: 4358 and 2307 MB for 22 GB ("As the chain grows" of
+/// BENCHMARKS.md), and a margin.
 const INDEX_PERCENT: [(ProfileName, u64); 2] = [(ProfileName::Full, 21), (ProfileName::Lean, 12)];
-/// Bytes of the records of inputs and outputs for 100 bytes of blocks: 1.13 GB for 2.72 GB (BENCHMARKS).
+/// Bytes of the records of inputs and outputs for 100 bytes of blocks: 1.13 GB for the 2.72 GB of 8 million
+/// transactions.
 const RECORDS_PERCENT: u64 = 42;
-/// Bytes of the temporary files of several generations at their peak, for 100 bytes of blocks: 1.5 GB for 10.9 GB
-/// (BENCHMARKS).
+/// Bytes of the temporary files of several generations at their peak, for 100 bytes of blocks: 1.5 GB for the 11 GB of
+/// 32 million transactions (BENCHMARKS.md).
 const FILES_PERCENT: u64 = 15;
-/// The peak of several generations, for 100 bytes of the finished index (BENCHMARKS).
+/// The peak of several generations, for 100 bytes of the finished index (BENCHMARKS.md).
 const PEAK_PERCENT: u64 = 130;
 
 /// Disk space of the first build, in bytes.

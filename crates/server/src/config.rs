@@ -78,11 +78,11 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "Node", env = "BIRDHOUSE_RPC_COOKIE_FILE", value_name = "FILE")]
     pub(crate) rpc_cookie_file: Option<PathBuf>,
     /// Address of the node's ZMQ `sequence` publisher [default: `zmqpubsequence` of bitcoin.conf; without it the
-    /// mempool is polled ten times a second].
+    /// mempool is polled ten times a second, less often where polling takes long].
     #[arg(long, help_heading = "Node", env = "BIRDHOUSE_ZMQ_SEQUENCE_ADDR", value_name = "HOST:PORT")]
     pub(crate) zmq_sequence_addr: Option<String>,
-    /// Seconds between looks at the node's chain and mempool, as electrs has them, in place of waiting for the node's
-    /// announcements; SIGUSR1 looks at once.
+    /// Seconds between polls of the node's chain and mempool, as electrs has them, instead of waiting for the node's
+    /// notifications; SIGUSR1 polls at once.
     #[arg(long, help_heading = "Node", env = "BIRDHOUSE_RPC_POLL_SECS", value_name = "SECONDS", hide = true)]
     pub(crate) rpc_poll_secs: Option<NonZeroU32>,
     /// Folder for everything that the server stores [default: ~/.birdhouse].
@@ -184,7 +184,7 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "Wallets", env = "BIRDHOUSE_PEER", value_name = "URL", value_delimiter = ',')]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) peer: Option<Vec<PublicHost>>,
-    /// An onion service of a Tor on this machine for your own wallets, asked for by its control port [default: off].
+    /// Onion service for your own wallets, made through the control port of a Tor on this machine [default: off].
     #[arg(
         long,
         help_heading = "Wallets",

@@ -2,7 +2,7 @@
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Files and sockets that are no clients': segments, arrays, block files, the index of words, calls to the node.
+/// Files and sockets that are no clients': segments, arrays, block files, the full-text index, calls to the node.
 const RESERVED: u64 = 512;
 
 /// Raises the limit of open files to the system's maximum; returns the limit that holds then.

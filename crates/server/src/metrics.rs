@@ -122,12 +122,12 @@ fn waits(overview: &Overview, page: &mut Page<'_>) -> Result {
     let turns = &overview.turns;
     page.labelled_gauges(
         "electrum_waiting_clients",
-        "Clients that wait for a resource: processor, disk or node.",
+        "Turns that are waited for: of processors by wallets and REST, of disk and node by wallets.",
         turns.iter().map(|(resource, waiting)| ([("resource", *resource)], count_of(waiting.now))),
     )?;
     page.labelled_counters(
         "electrum_waits",
-        "Waits of clients for a resource.",
+        "Turns that had to be waited for, by resource.",
         turns.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.turns)),
     )?;
     page.labelled_counters(

@@ -119,7 +119,7 @@ fn events_of(options: &Options, store: &EventStore) -> Result<Events> {
         RelayUrl::parse(url)
             .with_context(|| format!("invalid --relay-url {url:?}; use a URL like wss://relay.example.org"))
     });
-    // The index of words lies in files, and front ends have none.
+    // The full-text index lies in files, and front ends have none.
     let search = match (store, options.relay_search) {
         (EventStore::Files(_), Some(Switch::On) | None) => SearchStorage::Folder(folder.join("search")),
         _ => SearchStorage::Off,

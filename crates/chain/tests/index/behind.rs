@@ -124,7 +124,7 @@ fn another_chain_of_a_node_that_lost_ours_counts_when_it_has_more_work() {
 }
 
 #[test]
-fn a_reorg_below_the_set_depth_waits_for_a_persons_word() {
+fn a_reorg_below_the_set_depth_waits_for_the_operators_approval() {
     let (node, mut chain, index) = world();
     let ours = chain.height();
     index.set_reorg_depth_max(4);
@@ -158,7 +158,7 @@ fn a_reorg_below_the_set_depth_waits_for_a_persons_word() {
 }
 
 #[test]
-fn a_persons_word_covers_no_reorg_that_comes_while_the_accepted_one_is_followed() {
+fn an_approval_covers_no_reorg_that_comes_while_the_accepted_one_is_followed() {
     let (node, mut chain, index) = world();
     index.set_reorg_depth_max(4);
     let fork = height(&index) - 6;
@@ -182,7 +182,7 @@ fn a_persons_word_covers_no_reorg_that_comes_while_the_accepted_one_is_followed(
 }
 
 #[test]
-fn a_persons_word_on_a_deep_reorg_that_the_node_has_left_covers_no_other_one() {
+fn an_approval_of_a_deep_reorg_that_the_node_has_left_covers_no_other_one() {
     let (node, mut chain, index) = world();
     let index = Arc::new(index);
     index.set_reorg_depth_max(4);

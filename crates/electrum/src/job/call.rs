@@ -34,7 +34,7 @@ impl Call {
 /// Work that is left to do for a request.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// None: the result is known.
+    /// The result is known; no work is left.
     Answered(Result<Answer, RpcError>),
     Run(Work),
 }

@@ -272,7 +272,7 @@ fn statuses_that_are_known_are_read_by_nobody() {
 fn of_requests_that_come_together_one_at_most_is_read_inline() {
     let chain = chain();
     // However slow this machine is, all of them are collected.
-    let settings = Settings { collecting: Duration::MAX, ..Settings::default() };
+    let settings = Settings { collect_time_max: Duration::MAX, ..Settings::default() };
     let server = OneThread::start_with(&chain, settings);
     let scripts = model::scripts(chain.blocks());
     let mut socket = BufReader::new(TcpStream::connect(("127.0.0.1", server.port)).unwrap());

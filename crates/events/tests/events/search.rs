@@ -284,7 +284,7 @@ fn a_lost_damaged_or_foreign_index_is_made_again() {
     fill(&events);
 }
 
-/// Stores a hundred notes about owls, and commits them to the index of words.
+/// Stores a hundred notes about owls, and commits them to the full-text index.
 fn index_owls(events: &Events) -> Vec<VerifiedEvent> {
     let all: Vec<VerifiedEvent> = (0..100).map(|second| note(second, "an owl")).collect();
     events.accept(&all.iter().collect::<Vec<_>>()).unwrap();

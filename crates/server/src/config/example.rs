@@ -18,7 +18,8 @@ const HEAD: &str = "\
 const TABLES: &str = r#"
 # === Further listeners ===
 
-# kind: tcp, tls, ws, wss, relay, relay-tls, rest, rest-tls, http or http-tls. proxy-from: reverse proxies that send a PROXY header.
+# kind: tcp, tls, ws, wss, relay, relay-tls, rest, rest-tls, rest-private, http, http-tls, replicas or replicas-tls.
+# proxy-from: reverse proxies that send a PROXY header.
 #[[listener]]
 #name = "onion"
 #kind = "tcp"
@@ -173,7 +174,7 @@ fn limits() -> String {
     let tables: [(&str, &str, usize, String); 5] = [
         ("public", "Limits for unknown clients of wallets' listeners", 2, Limits::manual()),
         ("private", "Limits for the operator's own clients", 3, Limits::manual()),
-        ("server", "Limits that all listeners of wallets share", 2, Limits::manual()),
+        ("server", "Limits that all listeners of wallets share; processors also holds for REST", 2, Limits::manual()),
         ("relay", "Limits of the relay", 2, birdhouse_relay::Limits::manual()),
         ("rest", "Limits of the REST API", 2, birdhouse_esplora::Limits::manual()),
     ];

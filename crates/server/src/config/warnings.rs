@@ -54,7 +54,7 @@ impl Options {
             warn(of(&|name| name == "relay-writer"), "this process is no front end of a relay on a cluster");
         }
         if self.store.is_some() && self.bitcoin == Some(Switch::Off) {
-            warn(of(&|name| name == "relay-search"), "a relay on a cluster has no index of words");
+            warn(of(&|name| name == "relay-search"), "a relay on a cluster has no full-text index");
         }
         if self.role == Some(RoleName::Front) || self.follow.is_some() {
             let has_no_cache = self.follow.is_none();

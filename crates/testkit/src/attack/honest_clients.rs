@@ -35,17 +35,18 @@ impl HonestClients {
     /// Starts `count` clients, each from an address of its own, which send the requests of `asked` in a loop.
     pub fn start(count: u8, target: Target, asked: &Arc<Vec<Asked>>) -> Self {
         let asked = Arc::clone(asked);
-        Self::spawn(count, move |address, stop| run(target, address, &asked, stop))
+        Self::spawn(count, [192, 0, 2], move |address, stop| run(target, address, &asked, stop))
     }
 
-    /// Starts `count` visitors of the REST API, each from an address of its own.
+    /// Starts `count` clients of the REST API, each from an address of its own, which no wallet has.
     pub(super) fn visit(count: u8, target: Target, asked: &Arc<Vec<RestAsked>>) -> Self {
         let asked = Arc::clone(asked);
-        Self::spawn(count, move |address, stop| visit(target, address, &asked, stop))
+        Self::spawn(count, [198, 51, 100], move |address, stop| visit(target, address, &asked, stop))
     }
 
     fn spawn(
         count: u8,
+        [a, b, c]: [u8; 3],
         client: impl Fn(Ipv4Addr, &AtomicBool) -> Result<Vec<Duration>> + Clone + Send + 'static,
     ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
@@ -53,7 +54,7 @@ impl HonestClients {
             let (stop, client) = (Arc::clone(&stop), client.clone());
             thread::spawn(move || {
                 priority::run_at_once();
-                client(Ipv4Addr::new(192, 0, 2, number), &stop)
+                client(Ipv4Addr::new(a, b, c, number), &stop)
             })
         };
         let threads = (0..count).map(start).collect();

@@ -105,7 +105,7 @@ impl Moment {
 
     /// Returns the names of the writing calls that were under way: `accept: publish`, `compact: write posting`.
     pub(crate) fn writes(&self) -> Vec<String> {
-        // The index of words writes its files by itself, most of all in a commit.
+        // The full-text index writes its files by itself, most of all in a commit.
         let writing = self.0.iter().filter(|[work, write]| *write != 0 || WORK[usize::from(*work)] == "commit words");
         writing.map(|[work, write]| name(usize::from(*work), usize::from(*write))).collect()
     }
