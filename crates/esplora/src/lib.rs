@@ -56,7 +56,7 @@ pub use block_fees::{BlockFees, quotient};
 pub use endpoints::{Media, Route};
 pub use failure::{Failure, Refusal};
 pub use pages::Pages;
-pub use params::{Params, script_of_address, script_of_hash};
+pub use params::{Params, read_address, script_of_address, script_of_hash};
 pub use projection::{Place, ProjectedBlock};
 pub use projections::Projection;
 pub use recommended::Rates;

@@ -103,10 +103,19 @@ fn invalid_hex() -> Failure {
     Failure::bad_request("Invalid hex string")
 }
 
+/// Characters of an address: bech32 has at most 90
+/// ([BIP 173](https://github.com/bitcoin/bips/blob/master/bip-0173.mediawiki)).
+const ADDRESS_CHARS_MAX: usize = 90;
+
+/// Reads an address of any network; `None` if the text is none. The time to decode base58 grows with the square of its
+/// length, so a longer text is not decoded.
+pub fn read_address(text: &str) -> Option<Address<NetworkUnchecked>> {
+    if text.len() > ADDRESS_CHARS_MAX { None } else { text.parse().ok() }
+}
+
 /// The script hash of an address of this network.
 pub fn script_of_address(address: &str, network: Network) -> Result<ScriptHash, Failure> {
-    let address: Address<NetworkUnchecked> =
-        address.parse().map_err(|_| Failure::bad_request("Invalid Bitcoin address"))?;
+    let address = read_address(address).ok_or_else(|| Failure::bad_request("Invalid Bitcoin address"))?;
     let address = address.require_network(network);
     let address = address.map_err(|_| Failure::bad_request("Address on invalid network"))?;
     Ok(ScriptHash::of(address.script_pubkey().as_bytes()))

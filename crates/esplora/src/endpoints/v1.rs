@@ -1,10 +1,9 @@
 //! `/v1`: what mempool's own server adds to Esplora's API, without prices and pools, which are not in the chain.
 
 use birdhouse_chain::{Height, MempoolTransaction, Snapshot};
-use bitcoin::address::NetworkUnchecked;
 use bitcoin::block::Header;
 use bitcoin::hex::DisplayHex as _;
-use bitcoin::{Address, Transaction, consensus};
+use bitcoin::{Transaction, consensus};
 use serde_json::{Value, json};
 
 use super::Route;
@@ -13,6 +12,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::family;
 use crate::limits::BLOCKS_PAGE_V1;
+use crate::params::read_address;
 use crate::projections::Projection;
 use crate::reply::{Answer, Cache, Reply};
 use crate::retarget::{Estimate, Retarget};
@@ -100,8 +100,7 @@ fn block_at_time(question: &Question<'_>) -> Answer {
 fn validate_address(question: &Question<'_>) -> Answer {
     let text = question.params.text("address");
     let network = question.service.settings.network;
-    let parsed =
-        text.parse::<Address<NetworkUnchecked>>().ok().and_then(|address| address.require_network(network).ok());
+    let parsed = read_address(text).and_then(|address| address.require_network(network).ok());
     let Some(address) = parsed else {
         return Reply::json(&json!({ "isvalid": false, "error": "Invalid address" }), Cache::SHORT);
     };

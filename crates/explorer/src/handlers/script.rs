@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use birdhouse_chain::{Confirmation, ResolvedTransaction, ScriptHash, ScriptStats, Snapshot};
 use birdhouse_esplora::script::type_of;
-use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route};
-use bitcoin::address::NetworkUnchecked;
-use bitcoin::{Address, TxOut, Txid};
+use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, read_address};
+use bitcoin::{TxOut, Txid};
 
 use crate::running::{self, Side};
 use crate::times;
@@ -34,8 +33,7 @@ fn script(question: &Question<'_>) -> Result<(ScriptHash, Names), Failure> {
     let names = match question.params.text("address") {
         "" => Names::of_hash(question.params.text("scripthash").to_lowercase()),
         text => {
-            let address: Address<NetworkUnchecked> =
-                text.parse().map_err(|_| Failure::bad_request("this is no address"))?;
+            let address = read_address(text).ok_or_else(|| Failure::bad_request("this is no address"))?;
             let script = address.clone().assume_checked().script_pubkey();
             Names::of_address(address.assume_checked().to_string(), type_of(&script), &script)
         }

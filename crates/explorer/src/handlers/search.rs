@@ -1,9 +1,8 @@
 //! The search: it leads to the page of whatever a text names.
 
 use birdhouse_chain::{Height, Snapshot};
-use birdhouse_esplora::{Answer, Failure, Lane, Question, Reply, Route, script_of_hash};
-use bitcoin::address::NetworkUnchecked;
-use bitcoin::{Address, BlockHash, Txid};
+use birdhouse_esplora::{Answer, Failure, Lane, Question, Reply, Route, read_address, script_of_hash};
+use bitcoin::{BlockHash, Txid};
 
 use super::several;
 
@@ -37,7 +36,7 @@ fn search(question: &Question<'_>) -> Answer {
         let page = page.ok_or_else(|| not_found("block, transaction or script with this hash"))?;
         return Reply::elsewhere(page);
     }
-    if let Ok(address) = text.parse::<Address<NetworkUnchecked>>() {
+    if let Some(address) = read_address(text) {
         let address = address.require_network(question.network());
         let address = address.map_err(|_| Failure::bad_request("this is an address of another network"))?;
         return Reply::elsewhere(format!("/address/{address}"));

@@ -131,6 +131,7 @@ impl Wallet<'_> {
                 continue;
             }
             (gap, self.unused) = (gap + 1, self.unused + 1);
+            self.prove_few()?;
             first_unused.get_or_insert(member);
             if gap == GAP {
                 break;
@@ -144,6 +145,10 @@ impl Wallet<'_> {
         if self.known.insert(member.hash) {
             self.members.push(member);
         }
+        self.prove_few()
+    }
+
+    fn prove_few(&self) -> Result<(), Failure> {
         if self.members.len() + self.unused > SCRIPTS_MAX {
             return Err(Failure::bad_request(format!("these are more than {SCRIPTS_MAX} scripts")));
         }
@@ -165,6 +170,7 @@ fn refusal(reason: &Unnamed) -> Failure {
     Failure::bad_request(match reason {
         Unnamed::Private => "this is a private key: never give one to a server; use the public key",
         Unnamed::OtherNetwork => "this is an address of another network",
+        Unnamed::TooLong => "this is longer than any descriptor that a wallet makes",
         Unnamed::Unknown => "this is no height, hash, address, extended public key or descriptor",
     })
 }

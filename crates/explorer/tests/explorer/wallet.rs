@@ -69,6 +69,7 @@ fn private_keys_and_nonsense_are_refused() {
         ("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "another network"),
         ("nonsense", "no height, hash, address"),
         (&"mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn ".repeat(501), "more than 500"),
+        (&"2".repeat(5000), "longer than any descriptor"),
     ] {
         let got = world.rest.post("/addresses", &form(text));
         assert_eq!(got.status, 400, "{text}");
