@@ -8,7 +8,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use birdhouse_net::{CloseCode, Framing, Incoming, Next, Outbox, Stream};
+use birdhouse_clients::Payer as _;
+use birdhouse_net::{CloseCode, Framing, Incoming, Next, Outbox, PING_WORK, Stream};
 use tokio::io::{AsyncRead, split};
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::sleep;
@@ -44,7 +45,7 @@ pub(crate) async fn run<F: Framing>(
 ) {
     let (reader, writer) = split(stream);
     let bounds = client.limits().incoming();
-    let mut incoming = Incoming::new(reader, read_already, framing, bounds, service.partial.clone());
+    let mut incoming = Incoming::new(reader, read_already, framing, bounds, service.partial.clone()).with_tolls();
     // Before the first subscription, so that no update falls between.
     service.followers.add(&client);
     let listening = async {
@@ -95,9 +96,11 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
     while client.outbox.room().await {
         let (next, has_waited) = noting_wait(incoming.next()).await;
         match next {
-            Ok(Next::Message) => {}
+            // Charged as a message.
+            Ok(Next::Message) => _ = incoming.take_unpaid(),
             Ok(Next::Reply(bytes)) => {
                 client.outbox.push_framed(bytes);
+                pay(client, incoming, PING_WORK).await;
                 continue;
             }
             Ok(Next::End(_)) => return Ending::End(CloseCode::Normal),
@@ -107,7 +110,10 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
                 client.outbox.push(error_reply(&Id::null(), &error));
                 return Ending::End(CloseCode::Policy);
             }
-            Ok(Next::Toll) => continue,
+            Ok(Next::Toll) => {
+                pay(client, incoming, Duration::ZERO).await;
+                continue;
+            }
             Ok(Next::Idle | Next::Unanswered | Next::Slow) | Err(_) => return Ending::Hopeless,
         }
         let mut pending = PendingRequests::new(service, client, Instant::now());
@@ -130,6 +136,19 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
         }
     }
     Ending::Hopeless
+}
+
+/// Charges the client for work that was done in no turn, and for what it has sent beside messages. Reads nothing for a
+/// while if it has used up its share, and lets other connections be served.
+async fn pay<R: AsyncRead + Unpin, F: Framing>(client: &Client, incoming: &mut Incoming<R, F>, work: Duration) {
+    let now = Instant::now();
+    client.meter.read_beside(incoming.take_unpaid());
+    client.meter.worked(work, now);
+    if client.meter.check(now).is_err() {
+        sleep(REFUSED_PAUSE).await;
+    } else {
+        yield_now().await;
+    }
 }
 
 /// Returns the output of a future, and true if there was a wait for it.

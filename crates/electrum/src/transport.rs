@@ -5,6 +5,7 @@ use std::io::{Error, Result};
 use std::sync::Arc;
 use std::time::Instant;
 
+use birdhouse_clients::Payer as _;
 use birdhouse_net::{
     Accepted, ClientBounds, Compression, ConnectionGuard, Frames, Lines, Response, Room, StatusCode, Stream, Transport,
     Upgraded, WhenFull, handshake, plain_response, upgrade,
@@ -80,6 +81,13 @@ async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newc
         refuse(&socket, &listener.transport, &RpcError::excessive("too many connections from one address"));
         return Err(Error::other("the client has too many connections"));
     };
+    // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes.
+    let now = Instant::now();
+    guard.meter.worked(listener.transport.opening_work(), now);
+    if let Err(overdrawn) = guard.meter.check(now) {
+        refuse(&socket, &listener.transport, &RpcError::overdrawn(overdrawn));
+        return Err(Error::other("the client has used more than its share"));
+    }
     let stream = listener.transport.open(socket).await?;
     let stream = match &listener.transport {
         Transport::Tcp | Transport::Tls(_) => Framed::Lines(stream),

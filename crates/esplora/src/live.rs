@@ -11,12 +11,13 @@ pub(crate) mod wishes;
 
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use birdhouse_chain::{Snapshot, Touched, Update};
 use birdhouse_clients::Payer as _;
 use birdhouse_net::{
-    Bounds, CloseCode, FrameWriter, Frames, Incoming, Kind, Message, Next, Patience, Stream, Upgraded, offload,
-    write_now,
+    Bounds, CloseCode, FrameWriter, Frames, Incoming, Kind, Message, Next, PING_WORK, Patience, Stream, Upgraded,
+    offload, write_now,
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::broadcast::error::RecvError;
@@ -122,20 +123,15 @@ impl Connection {
             Next::Message => self.hear().await,
             Next::Reply(frames) => {
                 self.writer.framed(&frames);
-                self.flush().await
+                self.flush().await?;
+                self.pay(PING_WORK)
             }
             Next::Idle => {
                 self.incoming.ask(LIVE_ANSWER);
                 self.writer.ping();
                 self.flush().await
             }
-            Next::Toll => {
-                let meter = &self.caller.meter;
-                let now = std::time::Instant::now();
-                meter.read_beside(self.incoming.take_unpaid());
-                meter.worked(std::time::Duration::ZERO, now);
-                meter.check(now).map_err(|_| overdrawn())
-            }
+            Next::Toll => self.pay(Duration::ZERO),
             Next::End(CloseCode::Abnormal) | Next::Unanswered => Err(Ending::Gone),
             Next::End(code) => Err(Ending::Farewell(code)),
             Next::Slow => Err(Ending::Sent(CloseCode::Policy, "the message takes too long")),
@@ -143,6 +139,14 @@ impl Connection {
             Next::Refused(CloseCode::Size) => Err(Ending::Sent(CloseCode::Size, "the message is too large")),
             Next::Refused(code) => Err(Ending::Sent(code, "the message is no text")),
         }
+    }
+
+    /// Charges the client for work that was done in no turn, and for what it has sent.
+    fn pay(&mut self, work: Duration) -> Step {
+        let (meter, now) = (&self.caller.meter, std::time::Instant::now());
+        meter.read_beside(self.incoming.take_unpaid());
+        meter.worked(work, now);
+        meter.check(now).map_err(|_| overdrawn())
     }
 
     /// Reads a message and answers it, in the client's turn.

@@ -44,7 +44,7 @@ pub use framing::{CloseCode, Cut, Framing, Kind, Payload};
 pub use incoming::{Bounds, Incoming, Message, Next, PartialMessages};
 pub use lines::Lines;
 pub use listener::{Accepted, Io, Listener, Room, Stream, Transport, WhenFull, handshake, serve};
-pub use meter::{ClientBounds, Meter, Turn, Turns};
+pub use meter::{ClientBounds, Meter, PING_WORK, Turn, Turns};
 pub use offload::{Executor, offload};
 pub use outbox::{Framed, Outbox, Patience, write_now};
 pub use proxy::{Proxy, V2_REST_BYTES_MAX};

@@ -23,6 +23,10 @@ use crate::tls::Certificate;
 
 /// Pause when the system has no socket to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Processor time that an accepted socket is charged for: task, HTTP head, upgrade.
+const SOCKET_WORK: Duration = Duration::from_micros(100);
+/// Processor time that a TLS handshake is charged for, whether it succeeds or not: a signature and two key agreements.
+const TLS_WORK: Duration = Duration::from_millis(1);
 
 /// A listener as its operator wants it, with the bounds `L` of its protocol.
 #[derive(Debug, Clone)]
@@ -119,6 +123,11 @@ impl Transport {
             Self::Tls(certificate) | Self::Wss(certificate) => Some(certificate),
             Self::Tcp | Self::Ws => None,
         }
+    }
+
+    /// Returns the processor time that a client is charged for before the first message.
+    pub fn opening_work(&self) -> Duration {
+        if self.certificate().is_some() { SOCKET_WORK + TLS_WORK } else { SOCKET_WORK }
     }
 
     /// Does the handshake of TLS, where the transport has it.

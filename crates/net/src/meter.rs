@@ -15,6 +15,9 @@ pub type Turns = birdhouse_clients::Turns<Meter>;
 /// One of them.
 pub type Turn = birdhouse_clients::Turn<Meter>;
 
+/// Processor time that a ping, or a message that is none, is charged for: a write, and a wake-up.
+pub const PING_WORK: Duration = Duration::from_micros(10);
+
 /// Bounds of one client, over all of its connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientBounds {

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use birdhouse_clients::{Held, Overdrawn, Payer as _};
 use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, TagsBy, Timestamp, VerifiedEvent};
 use birdhouse_net::{
-    CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, Seat, Stream, Turn, Unsent,
-    Upgraded, write_now,
+    CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, PING_WORK, Seat, Stream, Turn,
+    Unsent, Upgraded, write_now,
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
@@ -28,7 +28,7 @@ use crate::http::Client;
 use crate::hub::{Inbox, LiveEvent};
 use crate::identity::Identity;
 use crate::ingest::{EventRoom, Submission};
-use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PING_WORK, PrivateMessages, QUERIES_RUNNING, WRITE_BYTES};
+use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PrivateMessages, QUERIES_RUNNING, WRITE_BYTES};
 use crate::message::{self, ClientMessage, Refused, SubscriptionId, is_event, refused};
 use crate::outcome::{Answer, Outcome};
 use crate::plugin::Question;

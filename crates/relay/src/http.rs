@@ -19,7 +19,6 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::warn;
 
 use crate::info::document;
-use crate::limits::{SOCKET_WORK, TLS_WORK};
 use crate::management;
 use crate::relay::Relay;
 
@@ -59,7 +58,7 @@ pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>, seat: Arc<Se
     let Accepted { id, listener, socket, permit, stopped, .. } = accepted;
     let local = socket.local_addr()?;
     // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes.
-    let work = if listener.transport.certificate().is_some() { SOCKET_WORK + TLS_WORK } else { SOCKET_WORK };
+    let work = listener.transport.opening_work();
     if relay.registry.charge(from, work, &relay.settings.limits.client(), Instant::now()).is_err() {
         relay.counters.refused_connection("overdrawn");
         return Err(Error::other("the client has used more than its share"));

@@ -221,12 +221,6 @@ fixed_bounds! {
     "Disconnected clients whose use is remembered": ACCOUNTS_KEPT => "the half that used least is forgotten",
 }
 
-/// Processor time that an accepted socket is charged for: task, HTTP head, upgrade.
-pub(crate) const SOCKET_WORK: Duration = Duration::from_micros(100);
-/// Processor time that a TLS handshake is charged for, whether it succeeds or not: a signature and two key agreements.
-pub(crate) const TLS_WORK: Duration = Duration::from_millis(1);
-/// Processor time that a ping, or a message that is none, is charged for: a write, and a wake-up.
-pub(crate) const PING_WORK: Duration = Duration::from_micros(10);
 /// A page that took longer has waited for the disk, or read much: pages of the next second are offloaded.
 pub(crate) const LONG_PAGE: Duration = Duration::from_millis(10);
 /// A longer message is parsed on a thread without other tasks: this many bytes take some hundred microseconds.

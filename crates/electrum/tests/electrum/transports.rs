@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use birdhouse_electrum::{Certificate, Limits, Listener, Proxy, Settings, Transport};
@@ -255,6 +256,40 @@ fn tls_garbage_and_half_open_handshakes_end_and_free_their_places() {
         }
     }
     ping(&mut *world.pipe(TLS));
+}
+
+// === what is charged ===
+
+/// Limits with this work for the clients of this machine, which share twenty times the limits of one, and with
+/// nothing forgiven.
+fn with_work(work: Duration) -> Limits {
+    Limits { client_work: Some(work / 20), client_work_percent: 0, ..Limits::default() }
+}
+
+#[test]
+fn handshakes_of_tls_are_charged_before_they_are_done() {
+    let world = World::limited(&with_work(Duration::from_millis(20)));
+    // Each counts as a millisecond and more.
+    let opened = (0..40).map(|_| world.socket(TLS)).collect::<Vec<_>>();
+    assert!(is_closed(opened.into_iter().last().unwrap()));
+    assert!(world.pipe(TCP).call("server.ping", &json!([])).is_err(), "a client that has used up its share");
+}
+
+#[test]
+fn pings_of_a_websocket_are_charged() {
+    let world = World::limited(&with_work(Duration::from_millis(20)));
+    let mut client = world.websocket();
+    // Each counts as ten microseconds.
+    for _ in 0..2500 {
+        client.write(Message::Ping(Bytes::new())).unwrap();
+    }
+    client.flush().unwrap();
+    let mut other = world.pipe(TCP);
+    let is_refused = (0..40).any(|_| {
+        thread::sleep(Duration::from_millis(250));
+        other.call("server.ping", &json!([])).is_err()
+    });
+    assert!(is_refused);
 }
 
 // === PROXY ===
