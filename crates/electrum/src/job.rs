@@ -27,7 +27,7 @@ use crate::error::RpcError;
 use crate::request::{Lane, Work};
 use crate::service::{Service, View};
 
-/// Requests that are answered from memory at once; in a larger batch the others go with the reads, in turns.
+/// Requests with short answers that are answered from memory at once; the others go with the reads, in turns.
 const INLINE_MAX: usize = 64;
 
 /// Starts the calls of one client, which came at `arrived`, in the turn in which they were admitted. The caller has
@@ -78,7 +78,7 @@ impl Sorted {
             sorted.slots.push(slot);
             match task {
                 Task::Answered(result) => sorted.answered.push((index, Lane::Memory, result)),
-                Task::Run(Work::Memory(request)) if sorted.answered.len() < INLINE_MAX => {
+                Task::Run(Work::Memory(request)) if sorted.answered.len() < INLINE_MAX && request.is_short() => {
                     let result = dispatch::read_memory(service, view, &request);
                     sorted.answered.push((index, Lane::Memory, result));
                 }

@@ -67,7 +67,7 @@ bounds! {
             "a connection that needs more gets error -101 with id null and is closed",
         /// Memory for replies that clients have not read, including unfinished batches.
         unsent_bytes: usize = 256_000_000 =>
-            "each connection may hold 64 kB, beyond that its requests wait; in a batch -101 for the items beyond",
+            "each connection may hold 64 kB, beyond that its requests wait; in a batch -101 for the items beyond, and for replies beyond twice this",
         /// Time for requests in flight when the server stops.
         shutdown_timeout: Duration = Duration::from_secs(3) => "the connections are dropped",
     }

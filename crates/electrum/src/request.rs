@@ -82,6 +82,13 @@ pub(crate) enum MemoryRequest {
     MempoolRecent,
 }
 
+impl MemoryRequest {
+    /// Returns true if its answer is short, whoever asks.
+    pub(crate) fn is_short(&self) -> bool {
+        !matches!(self, Self::PaddedPing(1000..) | Self::Mempool(_))
+    }
+}
+
 /// Requests that the index answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IndexRequest {

@@ -1,6 +1,7 @@
 //! The server: its listeners and background tasks from start to shutdown, and the operator's view of it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use birdhouse_chain::Index;
@@ -31,6 +32,8 @@ pub struct Overview {
     pub clients: usize,
     /// Subscriptions of all connections.
     pub subscriptions: usize,
+    /// Bytes of replies that clients have not read.
+    pub unsent_bytes: usize,
     /// Turns by their resource: processor, disk, node.
     pub turns: [(&'static str, Waiting); 3],
     /// The slowest kinds of requests, by their time from arrival to departure.
@@ -70,6 +73,7 @@ impl Server {
             counted: counters.counted(registry.traffic()),
             connections: registry.by_listener(),
             clients: registry.clients(),
+            unsent_bytes: self.service.unsent.bytes.load(Ordering::Relaxed),
             subscriptions: registry.subscriptions(),
             turns: [("processor", processors.waiting()), ("disk", disk.waiting()), ("node", node_calls.waiting())],
             slowest: counters.slowest.list(Instant::now()),

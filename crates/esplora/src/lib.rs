@@ -50,6 +50,7 @@ mod server;
 mod slow_write;
 mod transport;
 mod unread;
+mod whole_body;
 
 // For pages beside the API.
 pub use block_fees::{BlockFees, quotient};

@@ -33,13 +33,15 @@ bounds! {
         read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
         /// Concurrent requests to the node, at least 1.
         node_calls: u16 = 8 => "requests wait for their turn; one client has at most half of the calls",
-        /// Memory for answers that clients have not read.
-        unsent_bytes: usize = 256_000_000 => "status 503 for requests that read the index",
+        /// Memory for answers that clients have not read, and for bodies of requests; answers that were begun before it
+        /// was used up go to twice this at most.
+        unsent_bytes: usize = 256_000_000 => "status 503",
         /// Addresses and transactions that all WebSockets track.
         tracked: usize = 200_000 => "further ones are not tracked, and an error of `/v1/ws` says so",
         /// Addresses and transactions that one client tracks over all of its WebSockets.
         client_tracked: Option<usize> = Some(2_000) => "as `tracked`",
-        /// Bytes of answers that one client has not read, over all of its connections.
+        /// Bytes of answers that one client has not read, and of requests that are not answered, over all of its
+        /// connections.
         client_unsent_bytes: Option<usize> = Some(64_000_000) => "as `unsent-bytes`, for its connections alone",
     }
 }

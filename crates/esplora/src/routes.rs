@@ -29,6 +29,7 @@ use crate::pages::Pages;
 use crate::params::Params;
 use crate::reply::{Cache, Content, EVENTS, HTML, Reply, Rows};
 use crate::service::Service;
+use crate::whole_body::WholeBody;
 
 /// The header with the id of the last event that a client has received.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -103,10 +104,14 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     }
     let path = named_parts(&mut parts).await?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    let body = if route.method == Method::POST { read_body(service, body).await? } else { Vec::new() };
+    let mut held = Held::new(caller.unsent.clone(), Vec::new());
+    if route.method == Method::POST {
+        read_body(service, body, &mut held).await?;
+    }
+    let body = std::mem::take(&mut held.bytes);
     caller.meter.received(parts.uri.path().len() + query.len() + body.len(), 1);
     if !caller.unsent.has_room(SHARE_BYTES + 1) {
-        return Err(Failure::unavailable("memory for unread answers is used up; try again later"));
+        return Err(crowded());
     }
     let snapshot = service.index.snapshot()?;
     let last_event = parts.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -118,6 +123,11 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
         service.slowest.record(took, began + took, || format!("{} {}", route.method, route.path));
     }
     let reply = reply?;
+    drop(held);
+    // Others may have been answered since it was asked for.
+    if !caller.unsent.takes(0, reply.content.len()) {
+        return Err(crowded());
+    }
     if matches!(reply.content, Content::WebSocket) {
         return Ok(switched(&caller, &mut parts));
     }
@@ -131,10 +141,25 @@ pub(crate) async fn named_parts(parts: &mut Parts) -> Result<Vec<(String, String
     Ok(path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-async fn read_body(service: &Service, body: Body) -> Result<Vec<u8>, Failure> {
+fn crowded() -> Failure {
+    Failure::unavailable("memory for requests and unread answers is used up; try again later")
+}
+
+/// Reads a body. Its bytes count with those that wait to be written.
+async fn read_body(service: &Service, body: Body, held: &mut Held) -> Result<(), Failure> {
     let limits = &service.settings.limits;
-    match timeout(limits.body_timeout, Limited::new(body, limits.body_bytes).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes().to_vec()),
+    let mut body = Limited::new(body, limits.body_bytes);
+    let read = async {
+        while let Some(frame) = body.frame().await.transpose()? {
+            let Ok(data) = frame.into_data() else { continue };
+            if !held.add(&data) {
+                return Ok(Err(crowded()));
+            }
+        }
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(Ok(()))
+    };
+    match timeout(limits.body_timeout, read).await {
+        Ok(Ok(read)) => read,
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
             Err(Failure::Refused(StatusCode::PAYLOAD_TOO_LARGE, "Request body too large".into()))
         }
@@ -206,7 +231,8 @@ impl Answered {
 
     /// A body that counts as unsent until it is written.
     fn held(&self, bytes: Vec<u8>) -> Body {
-        Body::from(Bytes::from_owner(Held::new(self.caller.unsent.clone(), bytes)))
+        let held = Held::new(self.caller.unsent.clone(), bytes);
+        Body::new(WholeBody::new(Bytes::from_owner(held)))
     }
 
     /// A body that reads the block as the client takes it.
@@ -267,16 +293,29 @@ fn switched(caller: &Caller, parts: &mut Parts) -> Response {
     answer.map(Body::new)
 }
 
-/// An answer that its client has not read.
+/// Bytes of an answer that its client has not read, or of a request that is not answered.
 struct Held {
     unsent: Unsent,
     bytes: Vec<u8>,
+    counted: usize,
 }
 
 impl Held {
     fn new(unsent: Unsent, bytes: Vec<u8>) -> Self {
-        unsent.add(bytes.len());
-        Self { unsent, bytes }
+        let counted = bytes.len();
+        unsent.add(counted);
+        Self { unsent, bytes, counted }
+    }
+
+    /// Adds bytes, if there is room for them.
+    fn add(&mut self, more: &[u8]) -> bool {
+        let has_room = self.unsent.has_room(self.counted + more.len());
+        if has_room {
+            self.unsent.add(more.len());
+            self.counted += more.len();
+            self.bytes.extend_from_slice(more);
+        }
+        has_room
     }
 }
 
@@ -288,7 +327,7 @@ impl AsRef<[u8]> for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.unsent.subtract(self.bytes.len());
+        self.unsent.subtract(self.counted);
     }
 }
 

@@ -149,6 +149,12 @@ impl Outbox {
         state.phase != Phase::Closed && bytes <= self.bytes_max && self.unsent.has_room(bytes)
     }
 
+    /// True if a reply of this length may wait here ([`Unsent::takes`]).
+    pub fn takes(&self, bytes: usize) -> bool {
+        let held = self.state.lock().bytes();
+        self.unsent.takes(held, bytes)
+    }
+
     /// True if the client has been sent everything.
     pub fn is_idle(&self) -> bool {
         let state = self.state.lock();

@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that one connection may hold however much the others do.
 pub const SHARE_BYTES: usize = 64_000;
+/// Times its bound that a pool holds at most. A pool is asked for room before a reply is made, so it exceeds its bound
+/// by the replies that are made at that time; replies beyond this are for nobody who reads.
+const POOL_EXCESS: usize = 2;
 
 /// Bytes that are held, and their bound.
 #[derive(Debug, Clone)]
 pub struct Pool {
     /// Held now.
     pub bytes: Arc<AtomicUsize>,
-    /// The bound. Single replies may exceed it.
+    /// The bound beyond which no reply is begun. Those that were begun before may exceed it, up to twice.
     pub bytes_max: usize,
 }
 
@@ -44,6 +47,10 @@ impl Pool {
     fn has_room(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) <= self.bytes_max
     }
+
+    fn takes(&self, bytes: usize) -> bool {
+        self.bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.bytes_max.saturating_mul(POOL_EXCESS)
+    }
 }
 
 impl Unsent {
@@ -59,6 +66,11 @@ impl Unsent {
         for pool in [&self.all, &self.client] {
             pool.bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// True if a connection that holds `held` bytes may hold a reply of this length, which is made.
+    pub fn takes(&self, held: usize, bytes: usize) -> bool {
+        held.saturating_add(bytes) <= SHARE_BYTES || (self.all.takes(bytes) && self.client.takes(bytes))
     }
 
     /// True if a connection that holds `held` bytes may hold more.
@@ -110,6 +122,17 @@ mod tests {
         assert!(modest.has_room(SHARE_BYTES + 1));
         greedy.add(900_000);
         assert!(!modest.has_room(SHARE_BYTES + 1));
+    }
+
+    #[test]
+    fn replies_that_are_made_fit_in_twice_the_bound_and_small_ones_always() {
+        let [one, other] = two(1_000_000, 100_000);
+        assert!(one.takes(0, 200_000) && !one.takes(0, 200_001));
+        one.add(150_000);
+        assert!(one.takes(150_000, 50_000) && !one.takes(150_000, 50_001));
+        assert!(other.takes(0, 200_000));
+        one.add(1_850_000);
+        assert!(!other.takes(0, SHARE_BYTES + 1) && other.takes(1_000, SHARE_BYTES - 1_000));
     }
 
     #[test]

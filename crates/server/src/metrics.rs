@@ -112,6 +112,11 @@ fn electrum(overview: &Overview, page: &mut Page<'_>) -> Result {
         count_of(overview.clients),
     )?;
     page.gauge(
+        "electrum_unsent_bytes",
+        "Bytes of replies that wallets have not read.",
+        count_of(overview.unsent_bytes),
+    )?;
+    page.gauge(
         "electrum_subscriptions",
         "Scripts and outpoints that connections subscribe to.",
         count_of(overview.subscriptions),

@@ -72,11 +72,17 @@ impl Replies {
             Some(kind) => counters.answered(kind, lane, Outcome::of(result), self.arrived.elapsed()),
             None => counters.invalid(),
         }
-        let settle = subject.map(|subject| Settle::of(subject, result));
-        let line = id.as_ref().map(|id| reply(id, result, self.client.limits().reply_bytes));
+        let mut settle = subject.map(|subject| Settle::of(subject, result));
+        let mut line = id.as_ref().map(|id| reply(id, result, self.client.limits().reply_bytes));
         if let Some(batch) = &self.batch {
             self.collect(batch, index, line, settle);
         } else {
+            if let (Some(id), Some(made)) = (id, &mut line)
+                && !self.client.outbox.takes(made.len())
+            {
+                *made = error_reply(id, &RpcError::excessive("replies that were not read use up their memory"));
+                settle = settle.map(Settle::failed);
+            }
             let reply = line.map(|line| self.client.outbox.frame([line]));
             self.client.deliver(reply, settle, self.epoch);
             self.client.in_flight.add_permits(1);

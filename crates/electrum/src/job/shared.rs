@@ -43,14 +43,21 @@ impl Job {
 
     /// Asks the node for the answer to the request at `index`, when the client's turn comes.
     pub(super) async fn ask(self: Arc<Self>, index: usize, call: NodeCall) {
-        if !self.client().outbox.room().await {
-            return;
-        }
-        let turn = self.service.node_calls.take(&self.client().meter).await;
+        let turn = loop {
+            if !self.client().outbox.room().await {
+                return;
+            }
+            let turn = self.service.node_calls.take(&self.client().meter).await;
+            // Other calls have answered meanwhile.
+            if self.client().outbox.has_room() {
+                break turn;
+            }
+        };
         spawn_blocking(move || {
             let result = dispatch::ask(&self.service, &self.view, &call);
-            drop(turn);
             self.answer(index, call.lane(), &result);
+            // Only now: whoever has it next sees whether there is room after this answer.
+            drop(turn);
         });
     }
 }

@@ -5,10 +5,13 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
+use std::thread;
 use std::time::Duration;
 
 use birdhouse_electrum::{Limits, Settings};
-use birdhouse_testkit::{Bitcoind, ChainBuilder};
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::Payment;
+use birdhouse_testkit::{Bitcoind, ChainBuilder, mix};
 use serde_json::{Value, json};
 
 use crate::world::{Server, node_with, tcp};
@@ -138,6 +141,58 @@ fn one_client_that_does_not_read_holds_up_no_other_and_is_held_up_itself() {
     assert!(writes.any(|_| slow.write_all(requests.as_bytes()).is_err()), "the server reads on and on");
     assert_eq!(server.client().call("server.ping", json!([])).unwrap(), Value::Null);
     assert_eq!(server.client().call("blockchain.scripthash.subscribe", json!(["ab".repeat(32)])).unwrap(), Value::Null);
+}
+
+/// Returns the most bytes of unread replies that the server holds in two seconds.
+fn most_unsent(server: &Server) -> usize {
+    let samples = (0..200).map(|_| {
+        thread::sleep(Duration::from_millis(10));
+        server.unsent_bytes()
+    });
+    samples.max().unwrap()
+}
+
+#[test]
+fn pings_that_ask_for_megabytes_are_answered_as_they_are_read() {
+    const DIGITS: usize = 1_000_000;
+    // However slow this machine is, all pings are one job.
+    let settings = Settings { collect_time_max: Duration::MAX, ..Settings::default() };
+    let (_node, server) = world_with(settings, Limits { outgoing_bytes: 1_000_000, ..Limits::default() });
+    let mut socket = server.socket();
+    let hello = json!({ "id": 0, "method": "server.version", "params": ["test", ["1.4", "1.7"]] });
+    let ping = json!({ "id": 1, "method": "server.ping", "params": [DIGITS] });
+    socket.write_all(format!("{hello}\n{}", format!("{ping}\n").repeat(64)).as_bytes()).unwrap();
+    let most = most_unsent(&server);
+    assert!(most < 5 * DIGITS, "{most} bytes");
+    let mut socket = BufReader::new(socket);
+    read_line(&mut socket);
+    for _ in 0..64 {
+        assert!(read_line(&mut socket).len() > DIGITS);
+    }
+}
+
+#[test]
+fn calls_of_the_node_wait_while_their_client_does_not_read() {
+    let mut chain = ChainBuilder::new(29);
+    mix::mature(&mut chain);
+    let payment = Payment::to_lock(Lock::new(Form::P2tr, 7), 1000);
+    let txid = chain.pay(&vec![payment; 2000]);
+    chain.mine_block();
+    let node = node_with(&chain);
+    let limits = Limits { outgoing_bytes: 100_000, ..Limits::default() };
+    let server = Server::listening(&node, Settings::default(), vec![tcp(limits)]);
+    let mut socket = server.socket();
+    let request = json!({ "id": 1, "method": "blockchain.transaction.get", "params": [txid.to_string(), true] });
+    let reply = server.client().call("blockchain.transaction.get", json!([txid.to_string(), true])).unwrap();
+    let bytes = reply.to_string().len();
+    socket.write_all(format!("{request}\n").repeat(60).as_bytes()).unwrap();
+    // One client has at most half of the eight calls; each may answer when there was room before.
+    let most = most_unsent(&server);
+    assert!(most < 6 * bytes, "{most} bytes of replies of {bytes}");
+    let mut socket = BufReader::new(socket);
+    for _ in 0..60 {
+        assert!(read_line(&mut socket).len() > bytes);
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub(crate) struct Server {
     /// Port of the first listener.
     pub(crate) port: u16,
     pub(crate) ports: Vec<u16>,
+    served: birdhouse_electrum::Server,
     runtime: Runtime,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<()>>,
@@ -74,9 +75,9 @@ impl Server {
         let ports: Vec<u16> = listeners.iter().map(|(socket, _)| socket.local_addr().unwrap().port()).collect();
         let (stop, stopped) = oneshot::channel();
         let shutdown = async { drop(stopped.await) };
-        let serving = runtime
-            .spawn(birdhouse_electrum::Server::new(Arc::clone(&index), asked, settings).serve(listeners, shutdown));
-        Self { index, core, port: ports[0], ports, runtime, stop: Some(stop), serving: Some(serving) }
+        let served = birdhouse_electrum::Server::new(Arc::clone(&index), asked, settings);
+        let serving = runtime.spawn(served.clone().serve(listeners, shutdown));
+        Self { served, index, core, port: ports[0], ports, runtime, stop: Some(stop), serving: Some(serving) }
     }
 
     /// Builds the index of the chain that the node has.
@@ -89,6 +90,11 @@ impl Server {
         let temp = tempfile::tempdir().unwrap();
         let options = BuildOptions::modest(temp.path());
         self.index.build(None, &options).map(drop)
+    }
+
+    /// Bytes of replies that clients have not read.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.served.overview().unsent_bytes
     }
 
     /// Follows the node to its tip.

@@ -66,6 +66,33 @@ fn an_overdrawn_client_is_told_when_to_ask_again_and_no_other_one() {
 }
 
 #[test]
+fn bodies_that_do_not_end_hold_no_more_memory_than_their_client_may() {
+    let limits = Limits { client_unsent_bytes: Some(200_000), ..Limits::default() };
+    let world = World::of(47, SMALL, limits);
+    let begin = |address: &str| {
+        let mut socket = TcpStream::connect(("127.0.0.1", world.rest.proxied_port)).unwrap();
+        let head = format!("PROXY TCP4 {address} 127.0.0.1 1 1\r\nPOST /tx HTTP/1.1\r\nContent-Length: 150000\r\n\r\n");
+        socket.write_all(&[head.as_bytes(), &[b'0'; 149_999]].concat()).unwrap();
+        socket
+    };
+    // All but the first two or three are answered before they end, and well before their time is over.
+    let mut sockets = [(); 6].map(|()| begin("203.0.113.8"));
+    let last = begin("203.0.113.9");
+    let answers = sockets.each_mut().map(|socket| {
+        let mut answer = [0; 12];
+        socket.set_read_timeout(Some(Duration::from_secs(4))).unwrap();
+        socket.read_exact(&mut answer).map(|()| answer)
+    });
+    let refused = answers.iter().filter(|answer| answer.as_ref().is_ok_and(|answer| answer == b"HTTP/1.1 503")).count();
+    assert!((1..6).contains(&refused), "{refused}");
+    let mut last = last;
+    last.write_all(b"0").unwrap();
+    let mut answer = [0; 12];
+    last.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 400", "another client's body is read to its end");
+}
+
+#[test]
 fn answers_have_the_headers_that_browsers_and_caches_need() {
     let world = World::small(41);
     let rest = &world.rest;
