@@ -9,7 +9,7 @@ use bitcoin::OutPoint;
 
 use crate::answer::{Answer, OutpointState, OutpointStatus, Prospect, Status, TipHeader};
 use crate::error::RpcError;
-use crate::limits::UNOWNED_OUTPOINTS_MAX;
+use crate::limits::{HINTED_OUTPOINTS_MAX, UNOWNED_OUTPOINTS_MAX};
 use crate::owners::Owners;
 use crate::params::Args;
 use crate::request::{ConnectionRequest, IndexRequest, Lookup, MemoryRequest, Query, Request, Work};
@@ -209,10 +209,15 @@ impl ConnectionState {
         if self.subscriptions() >= subscriptions_max {
             return Err(RpcError::excessive(format_args!("at most {subscriptions_max} subscriptions")));
         }
-        let has_no_hint = matches!(subject, Subject::Outpoint(_)) && hint.is_none();
-        if has_no_hint && self.owners.unowned_len() >= UNOWNED_OUTPOINTS_MAX {
-            let message = format_args!("at most {UNOWNED_OUTPOINTS_MAX} unfunded outpoints without spk_hint");
-            return Err(RpcError::excessive(message));
+        if !matches!(subject, Subject::Outpoint(_)) {
+            return Ok(());
+        }
+        let (unfunded, most, noun) = match hint {
+            None => (self.owners.unowned_len(), UNOWNED_OUTPOINTS_MAX, "without"),
+            Some(_) => (self.owners.hinted_len(), HINTED_OUTPOINTS_MAX, "with"),
+        };
+        if unfunded >= most {
+            return Err(RpcError::excessive(format_args!("at most {most} unfunded outpoints {noun} spk_hint")));
         }
         Ok(())
     }
@@ -223,7 +228,7 @@ impl ConnectionState {
             Subject::Script(script) => self.scripts.enter(script),
             Subject::Outpoint(outpoint) => {
                 self.outpoints.enter(outpoint);
-                self.owners.put(outpoint, hint);
+                self.owners.enter(outpoint, hint);
             }
         }
     }

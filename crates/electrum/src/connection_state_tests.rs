@@ -171,6 +171,26 @@ fn outpoints_of_unknown_owners_are_bounded() {
 }
 
 #[test]
+fn outpoints_whose_owner_only_the_client_names_are_bounded() {
+    let mut connection = ConnectionState::new();
+    let numbered = |vout: usize| OutPoint { vout: u32::try_from(vout).unwrap(), ..outpoint(1) };
+    let request = |vout| {
+        let Request::Index(IndexRequest::Query(Query::OutpointSubscribe { hint, .. })) = hinted(1) else {
+            unreachable!()
+        };
+        Request::Index(IndexRequest::Query(Query::OutpointSubscribe { outpoint: numbered(vout), hint }))
+    };
+    for vout in 0..HINTED_OUTPOINTS_MAX {
+        assert!(matches!(connection.admit(request(vout), "Birdhouse", usize::MAX), Admission::Run(..)));
+    }
+    let refused = connection.admit(request(HINTED_OUTPOINTS_MAX), "Birdhouse", usize::MAX);
+    assert!(matches!(refused, Admission::Answer(Err(error)) if error.code == -101));
+    // The funding transaction of one is found, and another may come.
+    connection.settle(Settle::Sent(SubjectState::Outpoint(numbered(0), funded(1, Some(5)))), connection.epoch());
+    assert!(matches!(connection.admit(request(HINTED_OUTPOINTS_MAX), "Birdhouse", usize::MAX), Admission::Run(..)));
+}
+
+#[test]
 fn unsubscribe_says_whether_there_was_a_subscription() {
     let mut connection = subscribed();
     for request in [

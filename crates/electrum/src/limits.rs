@@ -86,6 +86,9 @@ fixed_bounds! {
     // While nobody can know their script, each is looked up again at every update.
     /// Outpoints of one connection's subscriptions that have neither `spk_hint` nor a funding transaction.
     UNOWNED_OUTPOINTS_MAX: usize = 100 => "the request gets error -101",
+    // A client may name the same script for all of them, and then each is looked up when that one is touched.
+    /// Outpoints of one connection's subscriptions that have `spk_hint` and no funding transaction.
+    HINTED_OUTPOINTS_MAX: usize = 1000 => "the request gets error -101",
     /// Peers in the list.
     PEERS_MAX: usize = 200 => "the new peer is not listed",
     // So that no network takes the whole list.

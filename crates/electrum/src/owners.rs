@@ -15,12 +15,30 @@ use bitcoin::{OutPoint, Txid};
 pub(crate) struct Owners {
     known: HashMap<OutPoint, ScriptHash>,
     by_owner: BTreeSet<(ScriptHash, OutPoint)>,
+    /// Outpoints without a script.
     unowned: HashSet<OutPoint>,
+    /// Outpoints whose script the client names; their funding transaction, which would prove it, was not seen yet.
+    hinted: HashSet<OutPoint>,
 }
 
 impl Owners {
-    /// Follows an outpoint by a script; without a script, as it was followed before.
+    /// Follows an outpoint by the script that its client names, if it names one.
+    pub(crate) fn enter(&mut self, outpoint: OutPoint, hint: Option<ScriptHash>) {
+        self.follow(outpoint, hint);
+        if hint.is_some() {
+            self.hinted.insert(outpoint);
+        }
+    }
+
+    /// Follows an outpoint by the script of its funding transaction; without one, as it was followed before.
     pub(crate) fn put(&mut self, outpoint: OutPoint, script: Option<ScriptHash>) {
+        self.follow(outpoint, script);
+        if script.is_some() {
+            self.hinted.remove(&outpoint);
+        }
+    }
+
+    fn follow(&mut self, outpoint: OutPoint, script: Option<ScriptHash>) {
         match (self.known.get(&outpoint), script) {
             (None, None) => {
                 self.unowned.insert(outpoint);
@@ -37,6 +55,7 @@ impl Owners {
     /// Stops following an outpoint.
     pub(crate) fn remove(&mut self, outpoint: &OutPoint) {
         self.unowned.remove(outpoint);
+        self.hinted.remove(outpoint);
         if let Some(script) = self.known.remove(outpoint) {
             self.by_owner.remove(&(script, *outpoint));
         }
@@ -60,6 +79,11 @@ impl Owners {
     /// Returns the number of outpoints without a script.
     pub(crate) fn unowned_len(&self) -> usize {
         self.unowned.len()
+    }
+
+    /// Returns the number of outpoints whose script only the client has named.
+    pub(crate) fn hinted_len(&self) -> usize {
+        self.hinted.len()
     }
 }
 
