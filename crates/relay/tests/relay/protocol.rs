@@ -199,10 +199,13 @@ async fn the_relay_has_one_endpoint_and_those_of_its_urls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_client_is_kept_while_it_answers_pings_and_ended_when_it_does_not() {
     let (idle_timeout, ping_timeout) = (Duration::from_millis(200), Duration::from_millis(800));
-    let limits = Limits { idle_timeout, ping_timeout, ..Limits::default() };
-    let app = App::start(Settings { limits, ..Settings::default() }).await;
-    let (mut there, mut gone) = (app.client().await, app.client().await);
-    // The library answers pings as it reads; who does not read does not answer.
+    let with = |ping_timeout| {
+        let limits = Limits { idle_timeout, ping_timeout, ..Limits::default() };
+        App::start(Settings { limits, ..Settings::default() })
+    };
+    // The library answers pings as it reads; who does not read does not answer. Another ping comes after an answer.
+    let (patient, app) = (with(Duration::from_mins(1)).await, with(ping_timeout).await);
+    let (mut there, mut gone) = (patient.client().await, app.client().await);
     let mut pings = 0;
     while pings < 8 {
         let message = there.socket.next().await.expect("a connection").unwrap();

