@@ -25,10 +25,11 @@ use tokio::time::{sleep_until, timeout};
 
 use crate::clock::now;
 use crate::http::Client;
-use crate::hub::{Inbox, LiveEvent};
+use crate::hub::Inbox;
 use crate::identity::Identity;
 use crate::ingest::{EventRoom, Submission};
 use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PrivateMessages, QUERIES_RUNNING, WRITE_BYTES};
+use crate::live_queue::{LiveEvent, LiveQueue};
 use crate::message::{self, ClientMessage, Refused, SubscriptionId, is_event, refused};
 use crate::outcome::{Answer, Outcome};
 use crate::plugin::Question;
@@ -56,7 +57,7 @@ pub(crate) enum Ending {
     Stalled,
     /// It does not answer pings.
     Silent,
-    /// Its live queue is full.
+    /// Its live queue has overflowed.
     Behind,
     /// The operator has banned it.
     Banned,
@@ -121,7 +122,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         unsent: Unsent { all: relay.unsent.clone(), client: guard.meter.unsent() },
         meter: Arc::clone(&guard.meter),
         identity: Identity::new(random, relay.events.urls(), local),
-        inbox: relay.hub.enter(limits.live_queue_events.max(1)),
+        inbox: relay.hub.enter(LiveQueue::new(limits.live_queue_events, limits.live_queue_bytes)),
         seat,
         answers,
         in_flight: 0,
@@ -144,10 +145,10 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
             step = tokio::select! {
                 biased;
                 _ = stopped.changed() => Err(Ending::Shutdown),
-                () = connection.inbox.behind.notified() => Err(Ending::Behind),
+                () = connection.inbox.live.overflowed() => Err(Ending::Behind),
                 Some(answer) = answered.recv() => connection.send_answers(&answer, &mut answered).await,
                 // After all that is stored.
-                Some(event) = connection.inbox.live.recv(), if connection.running.is_empty() => {
+                event = connection.inbox.live.next(), if connection.running.is_empty() => {
                     connection.send_live(event).await
                 }
                 // Only a client that would be heard can be silent.
@@ -460,11 +461,13 @@ impl Connection<'_> {
     /// Sends a live event, and those that wait behind it, in one write.
     async fn send_live(&mut self, first: LiveEvent) -> Step {
         self.put_live(&first);
+        // No event is held while something is written.
+        drop(first);
         for _ in 1..LIVE_TOGETHER {
-            let Ok(event) = self.inbox.live.try_recv() else { break };
             if self.writer.bytes().len() >= WRITE_BYTES {
                 self.flush().await?;
             }
+            let Some(event) = self.inbox.live.try_next() else { break };
             self.put_live(&event);
         }
         self.flush().await
@@ -481,8 +484,8 @@ impl Connection<'_> {
             return;
         }
         let beginning = id.event_prefix();
-        self.meter.notified(beginning.len() + event.payload.plain().len());
-        self.writer.shared(beginning.as_bytes(), &event.payload);
+        self.meter.notified(beginning.len() + event.payload.len());
+        self.writer.shared(beginning.as_bytes(), event.payload.shared());
     }
 
     // === writing ===
@@ -533,7 +536,8 @@ impl Connection<'_> {
                 (CloseCode::Error, "the relay failed")
             }
         };
-        // Memory for the rest of a message is not needed any more, and others may wait for it.
+        // Memory for live events and for the rest of a message is not needed any more, and others may wait for it.
+        self.inbox.live.close();
         self.incoming.release_all();
         self.writer.close(code, reason);
         if matches!(ending, Ending::Displaced) {

@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use birdhouse_events::{Event, Filter, Matcher, Pubkey, Seq};
-use birdhouse_net::SharedPayload;
 use parking_lot::RwLock;
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
+
+use crate::live_queue::{LiveEvent, LivePayload, LiveQueue};
 
 /// Names a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,60 +17,45 @@ pub(crate) struct ConnectionId(u64);
 /// other one of its name.
 pub(crate) type Key = (ConnectionId, u64);
 
-/// A new event for a subscription.
-#[derive(Debug, Clone)]
-pub(crate) struct LiveEvent {
-    /// The subscription's number.
-    pub(crate) subscription: u64,
-    /// `None` for an ephemeral event: it is nowhere but here.
-    pub(crate) seq: Option<Seq>,
-    /// The pubkeys that may read it; `None` if all may.
-    pub(crate) readers: Option<Arc<[Pubkey]>>,
-    /// Its JSON and the end of the message.
-    pub(crate) payload: Arc<SharedPayload>,
-}
-
 /// All subscriptions of all connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Hub {
     subscriptions: RwLock<Subscriptions>,
     next: AtomicU64,
+    /// Bytes of the events that wait in the queues, and their bound.
+    bytes: Arc<AtomicUsize>,
+    bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
 struct Subscriptions {
     matcher: Matcher<Key>,
-    connections: HashMap<ConnectionId, Connection>,
-}
-
-/// The sending end of a connection.
-#[derive(Debug)]
-struct Connection {
-    live: mpsc::Sender<LiveEvent>,
-    /// Notified when the queue was full.
-    behind: Arc<tokio::sync::Notify>,
+    queues: HashMap<ConnectionId, Arc<LiveQueue>>,
 }
 
 /// The receiving end of a connection.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     pub(crate) id: ConnectionId,
-    pub(crate) live: mpsc::Receiver<LiveEvent>,
-    pub(crate) behind: Arc<tokio::sync::Notify>,
+    pub(crate) live: Arc<LiveQueue>,
     hub: Arc<Hub>,
 }
 
 // === impl Hub ===
 
 impl Hub {
-    /// Adds a connection, for which `queue` events may wait.
-    pub(crate) fn enter(self: &Arc<Self>, queue: usize) -> Inbox {
+    /// Returns a hub without subscriptions, for whose connections events of `bytes_max` bytes may wait.
+    pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
+        let subscriptions = RwLock::<Subscriptions>::default();
+        Arc::new(Self { subscriptions, next: AtomicU64::new(0), bytes: Arc::default(), bytes_max })
+    }
+
+    /// Adds a connection with this queue.
+    pub(crate) fn enter(self: &Arc<Self>, queue: LiveQueue) -> Inbox {
         let id = ConnectionId(self.next.fetch_add(1, Ordering::Relaxed));
-        let (sender, live) = mpsc::channel(queue);
-        let behind = Arc::<tokio::sync::Notify>::default();
-        let connection = Connection { live: sender, behind: Arc::clone(&behind) };
-        self.subscriptions.write().connections.insert(id, connection);
-        Inbox { id, live, behind, hub: Arc::clone(self) }
+        let live = Arc::new(queue);
+        self.subscriptions.write().queues.insert(id, Arc::clone(&live));
+        Inbox { id, live, hub: Arc::clone(self) }
     }
 
     pub(crate) fn subscribe(&self, key: Key, filters: Arc<[Filter]>) {
@@ -90,23 +74,113 @@ impl Hub {
             let mut message = Vec::new();
             event.write_json(&mut message);
             message.push(b']');
-            let payload = Arc::new(SharedPayload::new(message));
+            let payload = Arc::new(LivePayload::new(message, &self.bytes));
             let readers: Option<Arc<[Pubkey]>> = event.readers().map(Into::into);
             for (id, subscription) in &keys {
-                let Some(connection) = subscriptions.connections.get(id) else { continue };
+                let Some(queue) = subscriptions.queues.get(id) else { continue };
                 let (readers, payload) = (readers.clone(), Arc::clone(&payload));
-                let event = LiveEvent { subscription: *subscription, seq, readers, payload };
-                if let Err(TrySendError::Full(_)) = connection.live.try_send(event) {
-                    connection.behind.notify_one();
-                }
+                queue.put(LiveEvent { subscription: *subscription, seq, readers, payload });
             }
+            drop(payload);
+            subscriptions.shorten(&self.bytes, self.bytes_max);
         }
         keys.len()
     }
 }
 
+// === impl Subscriptions ===
+
+impl Subscriptions {
+    /// Ends the longest queues until no more than `bytes_max` bytes wait in all of them.
+    fn shorten(&self, bytes: &AtomicUsize, bytes_max: usize) {
+        while bytes.load(Ordering::Relaxed) > bytes_max {
+            let longest = self.queues.values().max_by_key(|queue| queue.bytes());
+            // Events that connections are writing at this moment count, too.
+            let Some(longest) = longest.filter(|queue| queue.bytes() > 0) else { return };
+            longest.overflow();
+        }
+    }
+}
+
 impl Drop for Inbox {
     fn drop(&mut self) {
-        self.hub.subscriptions.write().connections.remove(&self.id);
+        self.hub.subscriptions.write().queues.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use birdhouse_events::{FilterLimits, Keys, Kind, Timestamp, UnsignedEvent};
+
+    use super::*;
+
+    fn publish(hub: &Hub, kind: u16, bytes: usize) {
+        let (created_at, content) = (Timestamp(1), "x".repeat(bytes));
+        let event = UnsignedEvent { created_at, kind: Kind(kind), tags: Vec::new(), content };
+        hub.publish_live(event.sign(&Keys::from_secret([1; 32]).unwrap()).event(), None);
+    }
+
+    fn reader(hub: &Arc<Hub>, kind: u16) -> Inbox {
+        let inbox = hub.enter(LiveQueue::new(100, 80_000));
+        let filter = Filter::from_json(&format!("{{\"kinds\":[{kind}]}}"), &FilterLimits::default()).unwrap();
+        hub.subscribe((inbox.id, 0), [filter].into());
+        inbox
+    }
+
+    /// Bytes that wait, without those around the contents.
+    fn waiting(inbox: &Inbox) -> usize {
+        inbox.live.bytes() / 10_000
+    }
+
+    #[test]
+    fn a_queue_without_room_is_emptied_and_takes_no_more() {
+        let hub = Hub::new(1_000_000);
+        let (stalled, other) = (reader(&hub, 20_000), reader(&hub, 20_000));
+        publish(&hub, 20_000, 40_000);
+        assert!(other.live.try_next().is_some());
+        publish(&hub, 20_000, 40_000);
+        assert_eq!((waiting(&stalled), waiting(&other)), (0, 4), "two events with their other members have no room");
+        publish(&hub, 20_000, 10_000);
+        assert_eq!((waiting(&stalled), waiting(&other)), (0, 5));
+        drop(other);
+        assert_eq!(hub.bytes.load(Ordering::Relaxed), 0);
+        let alone = reader(&hub, 20_001);
+        publish(&hub, 20_001, 200_000);
+        assert_eq!(waiting(&alone), 20, "an event that waits alone has room");
+    }
+
+    #[test]
+    fn an_event_for_several_subscriptions_of_a_connection_counts_once() {
+        let (hub, filter) = (Hub::new(1_000_000), Filter::default());
+        let inbox = hub.enter(LiveQueue::new(100, 80_000));
+        for number in 0..3 {
+            hub.subscribe((inbox.id, number), [filter.clone()].into());
+        }
+        publish(&hub, 20_000, 50_000);
+        publish(&hub, 20_000, 20_000);
+        assert_eq!(waiting(&inbox), 7);
+        for left in [7, 7, 2, 2, 2, 0] {
+            assert!(inbox.live.try_next().is_some());
+            assert_eq!(waiting(&inbox), left);
+        }
+        assert_eq!(inbox.live.bytes(), 0);
+        publish(&hub, 20_000, 90_000);
+        assert_eq!(waiting(&inbox), 9, "it waits alone");
+    }
+
+    #[test]
+    fn the_longest_queue_ends_when_too_much_waits_for_all_and_a_shared_event_counts_once() {
+        let hub = Hub::new(100_000);
+        let many: Vec<Inbox> = (0..30).map(|_| reader(&hub, 20_000)).collect();
+        let (shorter, longer) = (reader(&hub, 20_001), reader(&hub, 20_002));
+        publish(&hub, 20_000, 20_000);
+        publish(&hub, 20_001, 30_000);
+        publish(&hub, 20_002, 40_000);
+        assert_eq!((waiting(&shorter), waiting(&longer)), (3, 4));
+        publish(&hub, 20_001, 20_000);
+        assert_eq!((waiting(&shorter), waiting(&longer)), (0, 4));
+        assert!(many.iter().all(|inbox| waiting(inbox) == 2));
+        assert!(hub.bytes.load(Ordering::Relaxed) <= 100_000);
     }
 }

@@ -79,7 +79,13 @@ bounds! {
         /// Bytes that stay free on the disk of the events. Deletion and vanish requests are taken down to half of them.
         disk_free_bytes: Option<u64> = Some(500_000_000) => "OK false `error`, until an eighth more is free",
         /// Live events queued for one connection behind the stored events that it asked for.
-        live_queue_events: usize = 4096 => "the connection is closed with status 1008; the client can ask again",
+        live_queue_events: usize = 4096 =>
+            "the queue is emptied and the connection closed with status 1008; the client can ask again",
+        /// Bytes of those events, each counted once. An event that waits alone may have more.
+        live_queue_bytes: usize = 8_000_000 => "as `live-queue-events`",
+        /// Bytes of the live events queued for all connections, each counted once.
+        live_queue_bytes_all: usize = 256_000_000 =>
+            "the connection with the most bytes in its queue is closed with status 1008",
         /// Time in which the client reads nothing of what is written to it.
         write_timeout: Duration = Duration::from_mins(1) => "the connection is closed",
         /// The same, while `unsent-bytes` or `client-unsent-bytes` is used up.

@@ -106,7 +106,8 @@ impl Relay {
         rules: Arc<RuleBook>,
         other: Option<Arc<dyn RelayWriter>>,
     ) -> Arc<Self> {
-        let hub = Arc::<Hub>::default();
+        // One event has room in any case.
+        let hub = Hub::new(settings.limits.live_queue_bytes_all.max(settings.limits.message_bytes));
         let now = Instant::now();
         let [writer, merging, words] = [(); 3].map(|()| Heartbeat::new(now));
         let floor = Arc::new(DiskFloor::new(settings.disk.clone(), settings.limits.disk_free_bytes));

@@ -271,6 +271,36 @@ async fn who_never_reads_leaves_when_memory_is_short() {
     assert_eq!(honest.stored(&[json!({})]).await.len(), large.len());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn live_events_that_a_client_does_not_read_have_room_by_bytes() {
+    const EVENTS: u64 = 64;
+    let app = proxied(Limits::default()).await;
+    let mut attacker = app.client_at(ATTACKER).await.unwrap();
+    let (mut author, mut honest) = (app.client_at(HONEST).await.unwrap(), app.client_at(HONEST).await.unwrap());
+    for client in [&mut attacker, &mut honest] {
+        client.say(json!(["REQ", "a", { "kinds": [20_000], "limit": 0 }])).await;
+        client.hear_end("a").await;
+    }
+    // A tag whose name has several letters is found by nobody, so its value has no bound of its own.
+    let large = "x".repeat(1_000_000);
+    for second in 0..EVENTS {
+        author.store(&event(2, 20_000, second, &[&["large", &large]])).await;
+        assert_eq!(honest.hear().await[0], "EVENT", "who reads gets every event");
+    }
+    let mut kept = 0;
+    let end = loop {
+        match timeout(3 * STILL, attacker.socket.next()).await {
+            Ok(Some(Ok(Message::Text(text)))) => kept += text.len(),
+            other => break other,
+        }
+    };
+    println!("of {EVENTS} events of 1 MB, {kept} bytes were kept for a client that read nothing; then {end:?}");
+    // The buffers of the system hold some, the queue none.
+    assert!(kept < 20_000_000, "{kept} bytes");
+    let Ok(Some(Ok(Message::Close(Some(frame))))) = end else { panic!("{end:?}") };
+    assert_eq!(u16::from(frame.code), 1008);
+}
+
 /// Answers of the relay to as many messages, or fewer if it takes its time to read them.
 async fn answered(client: Client, message: Message, most: usize) -> usize {
     let (mut sender, mut receiver) = client.socket.split();

@@ -241,7 +241,13 @@ async fn a_connection_that_becomes_no_web_socket_ends_with_its_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bounds_of_nothing_leave_room_for_one() {
-    let limits = Limits { events_in_flight: 0, live_queue_events: 0, ..Limits::default() };
+    let limits = Limits {
+        events_in_flight: 0,
+        live_queue_events: 0,
+        live_queue_bytes: 0,
+        live_queue_bytes_all: 0,
+        ..Limits::default()
+    };
     let app = App::start(Settings { limits, ..Settings::default() }).await;
     let mut client = app.client().await;
     client.say(json!(["REQ", "a", {}])).await;
