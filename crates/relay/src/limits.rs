@@ -98,9 +98,9 @@ bounds! {
         sync_sessions: usize = 8 => "NEG-ERR `blocked`",
         /// Ids of one negentropy session, 40 bytes each.
         sync_ids: usize = 500_000 => "NEG-ERR `blocked`",
-        /// Ids of all negentropy sessions of one client.
+        /// Ids of all negentropy sessions of one client. 40 bytes of a message that waits count as one.
         client_sync_ids: Option<usize> = Some(1_000_000) => "NEG-ERR `blocked`",
-        /// Ids of all negentropy sessions of all connections.
+        /// Ids of all negentropy sessions of all connections, counted in the same way.
         sync_ids_all: usize = 2_000_000 => "NEG-ERR `blocked`",
         /// Time that a negentropy session waits for the client's next message.
         sync_idle_timeout: Duration = Duration::from_mins(2) => "NEG-ERR `closed`",
@@ -237,6 +237,8 @@ pub(crate) const WRITE_BYTES: usize = 64 * 1024;
 pub(crate) const COUNT_ROWS: usize = 5000;
 /// Bytes of a negentropy message of ours, before hexadecimal encoding; clients bound messages, too.
 pub(crate) const SYNC_FRAME_BYTES: u64 = 128 * 1024;
+/// Bytes of a negentropy message that count as one id, which takes as many.
+pub(crate) const SYNC_ID_BYTES: usize = 40;
 /// Events that one commit makes durable.
 pub(crate) const BATCH_EVENTS: usize = 512;
 /// Work after which a batch is committed: targets of deletion requests, and a sixteenth of other tags. Other clients

@@ -12,7 +12,7 @@ use birdhouse_events::{Events, Filter, Rejection, Seq, TagsBy};
 use negentropy::{Id, Negentropy, NegentropyStorageVector};
 use tokio::time::Instant;
 
-use crate::limits::{COUNT_ROWS, Limits, SYNC_FRAME_BYTES};
+use crate::limits::{COUNT_ROWS, Limits, SYNC_FRAME_BYTES, SYNC_ID_BYTES};
 use crate::message::{SubscriptionId, sync_closed, sync_message, sync_refused, sync_too_large};
 use crate::stored::{Asked, Next, Stored};
 
@@ -21,7 +21,7 @@ use crate::stored::{Asked, Next, Stored};
 pub(crate) struct Sessions {
     by_name: HashMap<SubscriptionId, Session>,
     next_number: u64,
-    /// Bounds on the ids of the client's sessions, and of all sessions.
+    /// Bounds on the ids of the client's sessions, and of all sessions. Messages that wait count, too.
     ids: [Quota; 2],
 }
 
@@ -32,11 +32,19 @@ pub(crate) struct Session {
     number: u64,
     ids: Ids,
     /// The client's message that is not answered yet.
-    message: Option<Vec<u8>>,
+    message: Option<Message>,
     /// Its ids, counted.
     counted: Held,
     /// Time of the last answer.
     since: Instant,
+}
+
+/// A message of the client.
+#[derive(Debug)]
+struct Message {
+    bytes: Vec<u8>,
+    /// Its bytes, counted as ids.
+    _counted: Held,
 }
 
 #[derive(Debug)]
@@ -71,7 +79,7 @@ impl Sessions {
     /// Begins a session, which replaces one of the same name, and returns its number.
     ///
     /// # Errors
-    /// The message to the client if there are too many.
+    /// The message to the client if there are too many, or no room for its message.
     pub(crate) fn open(
         &mut self,
         id: &SubscriptionId,
@@ -83,6 +91,7 @@ impl Sessions {
         if self.by_name.len() >= sessions_max {
             return Err(sync_refused(id, &Rejection::Blocked(format!("{sessions_max} sessions are open").into())));
         }
+        let message = self.hold(id, message)?;
         let counted = Held::nothing(&self.ids);
         let number = self.next_number;
         self.next_number += 1;
@@ -96,15 +105,25 @@ impl Sessions {
     /// Takes the client's next message and returns the session's number.
     ///
     /// # Errors
-    /// The message to the client if there is no such session, or it is not the client's turn.
+    /// The message to the client if there is no such session, it is not the client's turn, or there is no room for its
+    /// message. The session is over.
     pub(crate) fn hear(&mut self, id: &SubscriptionId, message: Vec<u8>) -> Result<u64, String> {
-        let session = self.by_name.get_mut(id).ok_or_else(|| sync_closed(id, "no such session"))?;
+        let mut session = self.by_name.remove(id).ok_or_else(|| sync_closed(id, "no such session"))?;
         if session.message.is_some() {
-            self.by_name.remove(id);
             return Err(sync_refused(id, &Rejection::Invalid("the message before is not answered yet".into())));
         }
-        session.message = Some(message);
-        Ok(session.number)
+        session.message = Some(self.hold(id, message)?);
+        let number = session.number;
+        self.put_back(id.clone(), session);
+        Ok(number)
+    }
+
+    /// Counts a message for as long as it waits.
+    fn hold(&self, id: &SubscriptionId, bytes: Vec<u8>) -> Result<Message, String> {
+        let [client, all] = &self.ids;
+        let counted = Held::of(client, all, bytes.len().div_ceil(SYNC_ID_BYTES));
+        let counted = counted.map_err(|used_up| no_room(id, used_up))?;
+        Ok(Message { bytes, _counted: counted })
     }
 
     pub(crate) fn close(&mut self, id: &SubscriptionId) {
@@ -165,11 +184,7 @@ impl Session {
                 return Ok(Progress::End(sync_too_large(id, limits.sync_ids)));
             }
             if let Err(used_up) = self.counted.grow(*count - before) {
-                let why = match used_up {
-                    UsedUp::OfClient => "your sessions compare too many events: close some",
-                    UsedUp::OfAll => "too much is compared at the moment: ask again later",
-                };
-                return Ok(Progress::End(sync_refused(id, &Rejection::Blocked(why.into()))));
+                return Ok(Progress::End(no_room(id, used_up)));
             }
             if next == Next::Page {
                 return Ok(Progress::More);
@@ -186,9 +201,55 @@ impl Session {
             return Progress::More;
         };
         self.since = Instant::now();
-        match negentropy.reconcile(&message) {
+        match negentropy.reconcile(&message.bytes) {
             Ok(answer) => Progress::Answer(sync_message(id, &answer)),
             Err(_) => Progress::End(sync_refused(id, &Rejection::Invalid("not a message of negentropy".into()))),
         }
+    }
+}
+
+/// Returns the message to a client for whose ids or message there is no room.
+fn no_room(id: &SubscriptionId, used_up: UsedUp) -> String {
+    let why = match used_up {
+        UsedUp::OfClient => "your sessions compare too many events: close some",
+        UsedUp::OfAll => "too much is compared at the moment: ask again later",
+    };
+    sync_refused(id, &Rejection::Blocked(why.into()))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::message::{ClientMessage, SyncMessage};
+    use crate::settings::Settings;
+
+    fn name(number: usize) -> SubscriptionId {
+        let close = format!("[\"NEG-CLOSE\",\"{number}\"]");
+        match ClientMessage::parse(&close, &Settings::default()).unwrap() {
+            ClientMessage::Sync(SyncMessage::Close(id)) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn messages_that_wait_have_room_by_bytes() {
+        const MESSAGE_BYTES: usize = 500_000;
+        let limits = Limits::default();
+        let ids = [Quota::new(limits.client_sync_ids.unwrap()), Quota::new(limits.sync_ids_all)];
+        let mut connections: Vec<Sessions> = (0..50).map(|_| Sessions::new(ids.clone())).collect();
+        let mut waiting = 0;
+        for sessions in &mut connections {
+            for number in 0..limits.sync_sessions {
+                let held = Arc::new(Held::nothing(&ids));
+                let begin = (Filter::default(), held, vec![0; MESSAGE_BYTES]);
+                let opened = sessions.open(&name(number), begin, Seq(0), limits.sync_sessions);
+                waiting += if opened.is_ok() { MESSAGE_BYTES } else { 0 };
+            }
+        }
+        println!("messages of one client that wait: {waiting} bytes");
+        assert!(waiting <= 40_000_000, "{waiting} bytes");
+        drop(connections);
+        assert_eq!(ids[0].held(), 0);
     }
 }

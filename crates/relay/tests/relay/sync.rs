@@ -189,6 +189,28 @@ async fn bounds_of_sessions_are_kept_and_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_has_room_among_the_ids_until_it_is_answered() {
+    let limits = Limits { sync_ids_all: 100, ..Limits::default() };
+    let app = App::start(Settings { limits, ..Settings::default() }).await;
+    let mut client = app.client().await;
+    let (first, long) = (hex::string(&initiator(std::iter::empty()).1), "00".repeat(4001));
+    client.say(json!(["NEG-OPEN", "a", {}, long])).await;
+    let answer = client.hear().await;
+    assert!(answer[0] == "NEG-ERR" && answer[2].as_str().unwrap().starts_with("blocked: "), "{answer}");
+    client.say(json!(["NEG-OPEN", "a", {}, first])).await;
+    assert_eq!(client.hear().await[0], "NEG-MSG");
+    for _ in 0..200 {
+        client.say(json!(["NEG-MSG", "a", first])).await;
+        assert_eq!(client.hear().await[0], "NEG-MSG", "what was answered leaves room");
+    }
+    client.say(json!(["NEG-MSG", "a", long])).await;
+    let answer = client.hear().await;
+    assert!(answer[0] == "NEG-ERR" && answer[2].as_str().unwrap().starts_with("blocked: "), "{answer}");
+    client.say(json!(["NEG-MSG", "a", first])).await;
+    assert_eq!(client.hear().await, json!(["NEG-ERR", "a", "closed: no such session"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_ends_when_its_client_says_nothing() {
     let limits = Limits { sync_idle_timeout: Duration::from_millis(300), ..Limits::default() };
     let app = App::start(Settings { limits, ..Settings::default() }).await;
