@@ -50,8 +50,8 @@ async fn greet(
     let (registry, bounds) = (&service.registry, service.settings.limits.client());
     let entered = registry.enter(id, &listener.name, origin, &bounds, Instant::now());
     let guard = entered.ok_or_else(|| Error::other("the client has too many connections"))?;
-    // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes. A client of
-    // plain HTTP is told with its first answer.
+    // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes. Without TLS
+    // the first answer says it, with status 429.
     let now = Instant::now();
     guard.meter.worked(listener.transport.opening_work(), now);
     if listener.transport.certificate().is_some() && guard.meter.check(now).is_err() {

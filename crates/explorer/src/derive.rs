@@ -17,8 +17,8 @@ const VERSIONS: [([u8; 4], [u8; 4], &[&str]); 3] = [
 ];
 /// Bytes of an extended key.
 const EXTENDED_BYTES: usize = 78;
-/// Characters of a line: fifteen keys with their origins have some 2 500. The time to decode base58 grows with the square
-/// of the length: a megabyte took six minutes.
+/// Characters of a line: fifteen keys with their origins have some 2 500. The time to decode base58 grows with the
+/// square of the length: a megabyte took six minutes.
 const CHARS_MAX: usize = 4_000;
 /// Paths of one key of a descriptor, between `<` and `>`. A descriptor is made for each, and each holds all of them
 /// until it is: two thousand took 217 MB.

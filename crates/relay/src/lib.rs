@@ -3,8 +3,8 @@
 //!
 //! Suggested reading order: the messages (`message`), one client (`connection`, `identity`, `stored`, `sync`), the
 //! operator's decisions (`policy`, `rules`, `management`, `plugin`), events on their way in (`ingest`) and to
-//! subscriptions (`hub`, `live_queue`), relays that share their events (`front`, `forwarding`, `feed`), and the entrance
-//! (`http`, `info`).
+//! subscriptions (`hub`, `live_queue`), relays that share their events (`front`, `forwarding`, `feed`), and the
+//! entrance (`http`, `info`).
 #![forbid(unsafe_code)]
 
 // The messages.
