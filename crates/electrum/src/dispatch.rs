@@ -59,6 +59,17 @@ impl NodeCall {
             Self::Transaction(_) | Self::Fees(_) => Lane::Index,
         }
     }
+
+    /// Returns the bytes that the request has sent for the node.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Request(NodeRequest::Broadcast { raw }) => raw.len(),
+            Self::Request(NodeRequest::BroadcastPackage { raws, .. } | NodeRequest::TestMempoolAccept { raws }) => {
+                raws.iter().map(String::len).sum()
+            }
+            Self::Request(NodeRequest::TransactionVerbose(_)) | Self::Transaction(_) | Self::Fees(_) => 0,
+        }
+    }
 }
 
 // === entry points: a panic in them is caught ===

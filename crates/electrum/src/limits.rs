@@ -41,7 +41,8 @@ bounds! {
         subscriptions: usize = 100_000 => "the request gets error -101",
         /// Scripts and outpoints that one client subscribes to, over all of its connections.
         client_subscriptions: Option<usize> = Some(200_000) => "the request gets error -101",
-        /// Bytes of replies that one client has not read, over all of its connections; includes unfinished batches.
+        /// Bytes of replies that one client has not read, over all of its connections; includes unfinished batches, and
+        /// transactions that wait to be broadcast.
         client_unsent_bytes: Option<usize> = Some(64_000_000) => "as `unsent-bytes`, for its connections alone",
         /// Bytes of replies that one connection has not read.
         outgoing_bytes: usize = 8_000_000 =>
@@ -67,7 +68,7 @@ bounds! {
             "a connection that needs more gets error -101 with id null and is closed",
         /// Memory for replies that clients have not read, including unfinished batches.
         unsent_bytes: usize = 256_000_000 =>
-            "each connection may hold 64 kB, beyond that its requests wait; in a batch -101 for the items beyond, and for replies beyond twice this",
+            "each connection may hold 64 kB, beyond that its requests wait; in a batch -101 for the items beyond, and for replies beyond twice this; transactions to broadcast get -101",
         /// Time for requests in flight when the server stops.
         shutdown_timeout: Duration = Duration::from_secs(3) => "the connections are dropped",
     }

@@ -41,8 +41,16 @@ impl Job {
         }
     }
 
-    /// Asks the node for the answer to the request at `index`, when the client's turn comes.
+    /// Asks the node for the answer to the request at `index`, when the client's turn comes. What the request has sent
+    /// for the node counts with replies that the client has not read.
     pub(super) async fn ask(self: Arc<Self>, index: usize, call: NodeCall) {
+        let mut held = self.client().outbox.unfinished(usize::MAX);
+        if !held.has_room(call.bytes()) {
+            let error = RpcError::excessive("requests that wait for the node use up their memory");
+            self.answer(index, call.lane(), &Err(error));
+            return;
+        }
+        held.add(call.bytes());
         let turn = loop {
             if !self.client().outbox.room().await {
                 return;
@@ -56,8 +64,8 @@ impl Job {
         spawn_blocking(move || {
             let result = dispatch::ask(&self.service, &self.view, &call);
             self.answer(index, call.lane(), &result);
-            // Only now: whoever has it next sees whether there is room after this answer.
-            drop(turn);
+            // Only now: whoever has the turn next sees whether there is room after this answer.
+            drop((held, turn));
         });
     }
 }
