@@ -15,9 +15,8 @@ use serde_json::json;
 use crate::node;
 use crate::process::Birdhouse;
 
-/// Time for a shutdown on a busy machine, of which a client that reads nothing takes three seconds; a service manager
-/// waits longer before it kills (`TimeoutStopSec=30`), and so would a server that waits for that client.
-const SOON: Duration = Duration::from_secs(20);
+/// Time for a shutdown; service managers wait longer before they kill.
+const SOON: Duration = Duration::from_secs(5);
 
 /// Sends requests as fast as the server reads, and reads the answers, until the connection ends. Adds the bytes
 /// received to `answered`.
