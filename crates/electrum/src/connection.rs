@@ -8,7 +8,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::Payer as _;
 use birdhouse_net::{CloseCode, Framing, Incoming, Next, Outbox, PING_WORK, Stream};
 use tokio::io::{AsyncRead, split};
 use tokio::task::{unconstrained, yield_now};
@@ -141,10 +140,8 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
 /// Charges the client for work that was done in no turn, and for what it has sent beside messages. Reads nothing for a
 /// while if it has used up its share, and lets other connections be served.
 async fn pay<R: AsyncRead + Unpin, F: Framing>(client: &Client, incoming: &mut Incoming<R, F>, work: Duration) {
-    let now = Instant::now();
     client.meter.read_beside(incoming.take_unpaid());
-    client.meter.worked(work, now);
-    if client.meter.check(now).is_err() {
+    if client.meter.charge(work, Instant::now()).is_err() {
         sleep(REFUSED_PAUSE).await;
     } else {
         yield_now().await;

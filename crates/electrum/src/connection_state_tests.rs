@@ -149,45 +149,32 @@ fn subscriptions_of_all_kinds_are_bounded_together_and_repeating_one_is_free() {
     assert!(matches!(admit(&mut connection, Lookup::Subscribe(script(4))), Admission::Run(..)));
 }
 
-#[test]
-fn outpoints_of_unknown_owners_are_bounded() {
+/// Proves that a connection follows `most` unfunded outpoints at most, with this hint or without one. Returns one that
+/// follows as many.
+fn follows_at_most(most: usize, hint: Option<ScriptHash>) -> ConnectionState {
     let mut connection = ConnectionState::new();
-    let request = |vout: usize| {
-        let outpoint = OutPoint { vout: u32::try_from(vout).unwrap(), ..outpoint(1) };
-        subscribe(Subject::Outpoint(outpoint))
-    };
-    for vout in 0..UNOWNED_OUTPOINTS_MAX {
+    let numbered = |vout: usize| OutPoint { vout: u32::try_from(vout).unwrap(), ..outpoint(1) };
+    let request = |vout| Request::from(Query::OutpointSubscribe { outpoint: numbered(vout), hint });
+    for vout in 0..most {
         assert!(matches!(connection.admit(request(vout), "Birdhouse", usize::MAX), Admission::Run(..)));
     }
-    let refused = connection.admit(request(UNOWNED_OUTPOINTS_MAX), "Birdhouse", usize::MAX);
+    let refused = connection.admit(request(most), "Birdhouse", usize::MAX);
     assert!(matches!(refused, Admission::Answer(Err(error)) if error.code == -101));
+    // The funding transaction of one is found, and another may come.
+    connection.settle(Settle::Sent(SubjectState::Outpoint(numbered(0), funded(1, Some(5)))), connection.epoch());
+    assert!(matches!(connection.admit(request(most), "Birdhouse", usize::MAX), Admission::Run(..)));
+    connection
+}
+
+#[test]
+fn outpoints_of_unknown_owners_are_bounded() {
+    let mut connection = follows_at_most(UNOWNED_OUTPOINTS_MAX, None);
     assert!(matches!(connection.admit(hinted(2), "Birdhouse", usize::MAX), Admission::Run(..)));
-    // The owner of one is found, and another may come.
-    let Request::Index(IndexRequest::Query(Query::OutpointSubscribe { outpoint, .. })) = request(0) else {
-        unreachable!()
-    };
-    connection.settle(Settle::Sent(SubjectState::Outpoint(outpoint, funded(1, Some(5)))), connection.epoch());
-    assert!(matches!(connection.admit(request(UNOWNED_OUTPOINTS_MAX), "Birdhouse", usize::MAX), Admission::Run(..)));
 }
 
 #[test]
 fn outpoints_whose_owner_only_the_client_names_are_bounded() {
-    let mut connection = ConnectionState::new();
-    let numbered = |vout: usize| OutPoint { vout: u32::try_from(vout).unwrap(), ..outpoint(1) };
-    let request = |vout| {
-        let Request::Index(IndexRequest::Query(Query::OutpointSubscribe { hint, .. })) = hinted(1) else {
-            unreachable!()
-        };
-        Request::Index(IndexRequest::Query(Query::OutpointSubscribe { outpoint: numbered(vout), hint }))
-    };
-    for vout in 0..HINTED_OUTPOINTS_MAX {
-        assert!(matches!(connection.admit(request(vout), "Birdhouse", usize::MAX), Admission::Run(..)));
-    }
-    let refused = connection.admit(request(HINTED_OUTPOINTS_MAX), "Birdhouse", usize::MAX);
-    assert!(matches!(refused, Admission::Answer(Err(error)) if error.code == -101));
-    // The funding transaction of one is found, and another may come.
-    connection.settle(Settle::Sent(SubjectState::Outpoint(numbered(0), funded(1, Some(5)))), connection.epoch());
-    assert!(matches!(connection.admit(request(HINTED_OUTPOINTS_MAX), "Birdhouse", usize::MAX), Admission::Run(..)));
+    follows_at_most(HINTED_OUTPOINTS_MAX, Some(hash(1)));
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::io::{Error, Result};
 use std::sync::Arc;
 use std::time::Instant;
 
-use birdhouse_clients::Payer as _;
 use birdhouse_net::{
     Accepted, ClientBounds, Compression, ConnectionGuard, Frames, Lines, Response, Room, StatusCode, Stream, Transport,
     Upgraded, WhenFull, handshake, plain_response, upgrade,
@@ -82,9 +81,7 @@ async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newc
         return Err(Error::other("the client has too many connections"));
     };
     // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes.
-    let now = Instant::now();
-    guard.meter.worked(listener.transport.opening_work(), now);
-    if let Err(overdrawn) = guard.meter.check(now) {
+    if let Err(overdrawn) = guard.meter.charge(listener.transport.opening_work(), Instant::now()) {
         refuse(&socket, &listener.transport, &RpcError::overdrawn(overdrawn));
         return Err(Error::other("the client has used more than its share"));
     }

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_chain::{Snapshot, Touched, Update};
-use birdhouse_clients::Payer as _;
 use birdhouse_net::{
     Bounds, CloseCode, FrameWriter, Frames, Incoming, Kind, Message, Next, PING_WORK, Patience, Stream, Upgraded,
     offload, write_now,
@@ -143,10 +142,9 @@ impl Connection {
 
     /// Charges the client for work that was done in no turn, and for what it has sent.
     fn pay(&mut self, work: Duration) -> Step {
-        let (meter, now) = (&self.caller.meter, std::time::Instant::now());
+        let meter = &self.caller.meter;
         meter.read_beside(self.incoming.take_unpaid());
-        meter.worked(work, now);
-        meter.check(now).map_err(|_| overdrawn())
+        meter.charge(work, std::time::Instant::now()).map_err(|_| overdrawn())
     }
 
     /// Reads a message and answers it, in the client's turn.

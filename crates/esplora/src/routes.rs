@@ -12,7 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
 use birdhouse_chain::{Height, Snapshot};
 use birdhouse_clients::Slowest;
-use birdhouse_net::{Compression, SHARE_BYTES, Unsent};
+use birdhouse_net::{Compression, SHARE_BYTES, Unfinished, Unsent};
 use futures_util::stream;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::upgrade::OnUpgrade;
@@ -104,11 +104,8 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     }
     let path = named_parts(&mut parts).await?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    let mut held = Held::new(caller.unsent.clone(), Vec::new());
-    if route.method == Method::POST {
-        read_body(service, body, &mut held).await?;
-    }
-    let body = std::mem::take(&mut held.bytes);
+    let mut held = Unfinished::new(caller.unsent.clone(), usize::MAX);
+    let body = if route.method == Method::POST { read_body(service, body, &mut held).await? } else { Vec::new() };
     caller.meter.received(parts.uri.path().len() + query.len() + body.len(), 1);
     if !caller.unsent.has_room(SHARE_BYTES + 1) {
         return Err(crowded());
@@ -146,17 +143,20 @@ fn crowded() -> Failure {
 }
 
 /// Reads a body. Its bytes count with those that wait to be written.
-async fn read_body(service: &Service, body: Body, held: &mut Held) -> Result<(), Failure> {
+async fn read_body(service: &Service, body: Body, held: &mut Unfinished) -> Result<Vec<u8>, Failure> {
     let limits = &service.settings.limits;
     let mut body = Limited::new(body, limits.body_bytes);
     let read = async {
+        let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await.transpose()? {
             let Ok(data) = frame.into_data() else { continue };
-            if !held.add(&data) {
+            if !held.has_room(data.len()) {
                 return Ok(Err(crowded()));
             }
+            held.add(data.len());
+            bytes.extend_from_slice(&data);
         }
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(Ok(()))
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(Ok(bytes))
     };
     match timeout(limits.body_timeout, read).await {
         Ok(Ok(read)) => read,
@@ -293,41 +293,23 @@ fn switched(caller: &Caller, parts: &mut Parts) -> Response {
     answer.map(Body::new)
 }
 
-/// Bytes of an answer that its client has not read, or of a request that is not answered.
+/// An answer that its client has not read.
 struct Held {
-    unsent: Unsent,
     bytes: Vec<u8>,
-    counted: usize,
+    _counted: Unfinished,
 }
 
 impl Held {
     fn new(unsent: Unsent, bytes: Vec<u8>) -> Self {
-        let counted = bytes.len();
-        unsent.add(counted);
-        Self { unsent, bytes, counted }
-    }
-
-    /// Adds bytes, if there is room for them.
-    fn add(&mut self, more: &[u8]) -> bool {
-        let has_room = self.unsent.has_room(self.counted + more.len());
-        if has_room {
-            self.unsent.add(more.len());
-            self.counted += more.len();
-            self.bytes.extend_from_slice(more);
-        }
-        has_room
+        let mut counted = Unfinished::new(unsent, usize::MAX);
+        counted.add(bytes.len());
+        Self { bytes, _counted: counted }
     }
 }
 
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.unsent.subtract(self.counted);
     }
 }
 

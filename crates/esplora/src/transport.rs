@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::Request;
-use birdhouse_clients::{Overdrawn, Payer as _};
+use birdhouse_clients::Overdrawn;
 use birdhouse_net::{Accepted, ConnectionGuard, Meter, Stream, Unsent, Upgraded, handshake};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -52,9 +52,8 @@ async fn greet(
     let guard = entered.ok_or_else(|| Error::other("the client has too many connections"))?;
     // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes. Without TLS
     // the first answer says it, with status 429.
-    let now = Instant::now();
-    guard.meter.worked(listener.transport.opening_work(), now);
-    if listener.transport.certificate().is_some() && guard.meter.check(now).is_err() {
+    let charged = guard.meter.charge(listener.transport.opening_work(), Instant::now());
+    if charged.is_err() && listener.transport.certificate().is_some() {
         return Err(Error::other("the client has used more than its share"));
     }
     Ok((guard, listener.transport.open(socket).await?, permit))
@@ -112,9 +111,7 @@ impl Welcome {
 /// Charges a client for the heads of a request and its answer. One that has used its share waits, and no further
 /// request of its connection is taken meanwhile.
 async fn charge(meter: &Meter) {
-    let now = Instant::now();
-    meter.worked(REQUEST_WORK, now);
-    if let Err(Overdrawn { wait }) = meter.check(now) {
+    if let Err(Overdrawn { wait }) = meter.charge(REQUEST_WORK, Instant::now()) {
         sleep(wait.min(OVERDRAWN_PAUSE)).await;
     }
 }

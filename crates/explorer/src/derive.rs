@@ -58,8 +58,7 @@ pub(crate) struct Branch {
 
 /// Reads one address, extended key or descriptor.
 pub(crate) fn parse(text: &str, network: Network) -> Result<Named, Unnamed> {
-    let has_many_paths = |key: &str| key.split('>').next().is_some_and(|paths| paths.split(';').count() > PATHS_MAX);
-    if text.len() > CHARS_MAX || text.split('<').skip(1).any(has_many_paths) {
+    if is_too_long(text) {
         return Err(Unnamed::TooLong);
     }
     if is_private(text) {
@@ -82,6 +81,12 @@ pub(crate) fn parse(text: &str, network: Network) -> Result<Named, Unnamed> {
     Ok(Named::Many(branches))
 }
 
+/// True for what would take minutes or gigabytes.
+fn is_too_long(text: &str) -> bool {
+    let has_many_paths = |key: &str| key.split('>').next().is_some_and(|paths| paths.split(';').count() > PATHS_MAX);
+    text.len() > CHARS_MAX || text.split('<').skip(1).any(has_many_paths)
+}
+
 /// True for anything that looks like a private key.
 fn is_private(text: &str) -> bool {
     let is_extended = text.contains("prv");
@@ -94,7 +99,9 @@ fn of_key(text: &str) -> Option<Vec<String>> {
         Some((origin, key)) => (format!("[{origin}]"), key),
         None => (String::new(), text),
     };
-    let key = Some(key).filter(|key| key.len() <= EXTENDED_CHARS_MAX)?;
+    if key.len() > EXTENDED_CHARS_MAX {
+        return None;
+    }
     let mut bytes = base58::decode_check(key).ok().filter(|bytes| bytes.len() == EXTENDED_BYTES)?;
     let (main, _, forms) = VERSIONS.into_iter().find(|(main, test, _)| bytes[..4] == *main || bytes[..4] == *test)?;
     let [(xpub, tpub, _), ..] = VERSIONS;

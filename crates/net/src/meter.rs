@@ -135,6 +135,15 @@ impl Meter {
         self.account.check(self.allowance, now)
     }
 
+    /// Charges the client for work that was done in no turn.
+    ///
+    /// # Errors
+    /// The time until it may ask for more, if it has used more than its share.
+    pub fn charge(&self, work: Duration, now: Instant) -> Result<(), Overdrawn> {
+        self.worked(work, now);
+        self.check(now)
+    }
+
     /// Sets the number of the connection's subscriptions.
     pub fn follows(&self, subscriptions: usize) {
         let before = self.counts.subscriptions.swap(subscriptions, Ordering::Relaxed);

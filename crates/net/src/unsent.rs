@@ -30,7 +30,8 @@ pub struct Unsent {
     pub client: Pool,
 }
 
-/// Bytes of a reply that is not whole yet.
+/// Bytes that count in the pools until this is dropped: of a reply that is not whole yet, or of whatever else a client
+/// makes the server hold.
 #[derive(Debug)]
 pub struct Unfinished {
     unsent: Unsent,
@@ -80,12 +81,12 @@ impl Unsent {
 }
 
 impl Unfinished {
-    /// A reply of `bytes_max` at most.
+    /// Nothing yet, of `bytes_max` at most.
     pub fn new(unsent: Unsent, bytes_max: usize) -> Self {
         Self { unsent, bytes: 0, bytes_max }
     }
 
-    /// True if there is room for a part of this length: in the reply, and in the pools.
+    /// True if there is room for a part of this length: beside the parts before it, and in the pools.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.bytes + bytes <= self.bytes_max && self.unsent.has_room(self.bytes + bytes)
     }
