@@ -115,7 +115,9 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
             }
             Ok(Next::Idle | Next::Unanswered | Next::Slow) | Err(_) => return Ending::Hopeless,
         }
-        let mut pending = PendingRequests::new(service, client, Instant::now());
+        let now = Instant::now();
+        client.seat.touch(now);
+        let mut pending = PendingRequests::new(service, client, now);
         let is_refused = pending.is_refused();
         let mut has_message = true;
         while has_message {

@@ -3,14 +3,17 @@
 
 use std::time::Duration;
 
-use birdhouse_clients::{ACCOUNTS_KEPT, bounds, fixed_bounds};
+use birdhouse_clients::{ACCOUNTS_KEPT, PlaceBounds, bounds, fixed_bounds};
 use birdhouse_net::V2_REST_BYTES_MAX;
 
 bounds! {
     /// The bounds of one listener.
     Limits, given as LimitsGiven {
         /// Open connections.
-        connections: usize = 10_000 => "a new connection is closed; over plain TCP it gets error -101 first",
+        connections: usize = 10_000 => "for a new one, the idlest of the largest network leaves",
+        /// Open connections of one network: an IPv4 /24 or IPv6 /48. An IPv6 /32 has four times as many.
+        network_connections: Option<usize> = Some(1000) =>
+            "a new connection is closed; over plain TCP it gets error -101 first, if a PROXY header named it",
         /// Open connections of one client: an IPv4 address, an IPv6 network, or a Tor circuit.
         client_connections: Option<usize> = Some(50) =>
             "a new connection is closed; over plain TCP it gets error -101 first",
@@ -120,12 +123,18 @@ impl Limits {
     /// Defaults for the operator's own clients: no bounds per client. The bounds that protect the server stay.
     pub fn private() -> Self {
         Self {
+            network_connections: None,
             client_connections: None,
             client_work: None,
             client_subscriptions: None,
             client_unsent_bytes: None,
             ..Self::public()
         }
+    }
+
+    /// Bounds of networks. Connections that are not complete count for their client already.
+    pub(crate) fn places(&self) -> PlaceBounds {
+        PlaceBounds { half_open: usize::MAX, network: self.network_connections.unwrap_or(usize::MAX) }
     }
 
     /// Returns the tables of the manual, in Markdown.

@@ -7,10 +7,11 @@ use std::time::Instant;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_clients::{SlowKind, Waiting};
-use birdhouse_net::{ConnectionInfo, Turns};
+use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats, Turns};
 use tokio::net::TcpListener;
 
 use crate::counters::Counted;
+use crate::limits::Limits;
 use crate::service::Service;
 use crate::settings::{Listener, Settings};
 use crate::transport;
@@ -28,6 +29,8 @@ pub struct Overview {
     pub counted: Counted,
     /// Connections that are open, by listener.
     pub connections: Vec<(String, usize)>,
+    /// Connections that were closed because of bounds on all connections and on those of a network.
+    pub refused_connections: SeatCounts,
     /// Clients that are connected or have used work that is not forgiven yet.
     pub clients: usize,
     /// Subscriptions of all connections.
@@ -60,18 +63,24 @@ impl Server {
         let update_task = tokio::spawn(async move { update_task.followers.run(updates).await });
         let discovery_task = tokio::spawn(async move { discovery_task.run().await });
         let (registry, grace) = (Arc::clone(&service.registry), service.settings.limits.shutdown_timeout);
+        let refused = Arc::clone(&service.refused);
+        let room = |limits: &Limits| {
+            let seats = Seats::new(limits.places(), Vec::new(), Arc::clone(&refused), Instant::now());
+            Room::new(limits.connections, seats)
+        };
         let converse = move |accepted| transport::converse(Arc::clone(&service), accepted);
-        birdhouse_net::serve(listeners, &registry, transport::room, (shutdown, grace), converse).await;
+        birdhouse_net::serve(listeners, &registry, room, (shutdown, grace), converse).await;
         update_task.abort();
         discovery_task.abort();
     }
 
     /// Returns the state of the server.
     pub fn overview(&self) -> Overview {
-        let Service { processors, disk, node_calls, registry, counters, .. } = &*self.service;
+        let Service { processors, disk, node_calls, registry, refused, counters, .. } = &*self.service;
         Overview {
             counted: counters.counted(registry.traffic()),
             connections: registry.by_listener(),
+            refused_connections: refused.counts(),
             clients: registry.clients(),
             unsent_bytes: self.service.unsent.bytes.load(Ordering::Relaxed),
             subscriptions: registry.subscriptions(),

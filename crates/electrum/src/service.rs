@@ -7,7 +7,7 @@ use std::time::Instant;
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{EarlyHeaders, Index, Snapshot, Syncing};
 use birdhouse_clients::DiskStall;
-use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
+use birdhouse_net::{PartialMessages, Pool, Registry, SeatCounters, Turns};
 use bitcoin::BlockHash;
 
 use crate::counters::Counters;
@@ -28,6 +28,8 @@ pub(crate) struct Service {
     pub(crate) followers: Followers,
     pub(crate) peers: Arc<Peers>,
     pub(crate) registry: Arc<Registry>,
+    /// Connections that found no place or had to leave theirs.
+    pub(crate) refused: Arc<SeatCounters>,
     pub(crate) counters: Counters,
     /// Turns to use a processor, for a client's messages or for warm reads.
     pub(crate) processors: Arc<Turns>,
@@ -64,6 +66,7 @@ impl Service {
             fees: FeeCache::default(),
             followers: Followers::default(),
             registry: Registry::new(settings.keying, settings.connection_ids.clone()),
+            refused: Arc::default(),
             counters: Counters::default(),
             processors: Turns::of_processors(limits.processors()),
             disk: Turns::shared(limits.read_threads),

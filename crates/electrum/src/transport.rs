@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_net::{
-    Accepted, ClientBounds, Compression, ConnectionGuard, Frames, Lines, Response, Room, StatusCode, Stream, Transport,
-    Upgraded, WhenFull, handshake, plain_response, upgrade,
+    Accepted, ClientBounds, Compression, ConnectionGuard, Frames, Lines, Response, Seat, StatusCode, Stream, Transport,
+    Upgraded, handshake, plain_response, upgrade,
 };
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -25,6 +25,7 @@ use crate::settings::Listener;
 struct Newcomer {
     listener: Arc<Listener>,
     guard: ConnectionGuard,
+    seat: Arc<Seat>,
     stream: Framed,
     stopped: watch::Receiver<()>,
     _permit: OwnedSemaphorePermit,
@@ -36,26 +37,29 @@ enum Framed {
     Frames(Upgraded<Stream>),
 }
 
-/// Returns the places of a listener.
-pub(crate) fn room(limits: &Limits) -> Room {
-    Room::new(limits.connections, WhenFull::Refuse(refuse_full))
+/// Serves one client, until it goes or must leave for a newcomer.
+pub(crate) async fn converse(service: Arc<Service>, accepted: Accepted<Limits>) {
+    let seat = Arc::clone(&accepted.seat);
+    tokio::select! {
+        () = serve(service, accepted) => {}
+        () = seat.displaced() => {}
+    }
 }
 
-/// Serves one client.
-pub(crate) async fn converse(service: Arc<Service>, accepted: Accepted<Limits>) {
+async fn serve(service: Arc<Service>, accepted: Accepted<Limits>) {
     let (within, stopped) = (accepted.listener.limits.handshake_timeout, accepted.stopped.clone());
     let Some(newcomer) = handshake(within, stopped, greet(&service, accepted)).await else { return };
-    let Newcomer { listener, guard, stream, mut stopped, _permit } = newcomer;
+    let Newcomer { listener, guard, seat, stream, mut stopped, _permit } = newcomer;
     // The dropped sender is what `changed` reports as an error.
     let shutdown = async { drop(stopped.changed().await) };
     let meter = Arc::clone(&guard.meter);
     match stream {
         Framed::Lines(stream) => {
-            let client = Client::new::<Lines>(listener, meter, &service.unsent);
+            let client = Client::new::<Lines>(listener, (meter, seat), &service.unsent);
             connection::run(service, client, (Lines::default(), Vec::new()), stream, shutdown).await;
         }
         Framed::Frames(Upgraded { stream, read, compression }) => {
-            let client = Client::new::<Frames>(listener, meter, &service.unsent);
+            let client = Client::new::<Frames>(listener, (meter, seat), &service.unsent);
             connection::run(service, client, (Frames::new(compression), read), stream, shutdown).await;
         }
     }
@@ -65,10 +69,14 @@ pub(crate) async fn converse(service: Arc<Service>, accepted: Accepted<Limits>) 
 /// replies leave in the pieces in which they were made.
 ///
 /// # Errors
-/// The handshake failed, or the client has too many connections.
+/// The handshake failed, or the client or its network has too many connections.
 async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newcomer> {
     let origin = accepted.origin().await?;
-    let Accepted { id, listener, socket, permit, stopped, .. } = accepted;
+    let Accepted { id, listener, socket, permit, stopped, seat, .. } = accepted;
+    if !seat.complete(origin) {
+        refuse(&socket, &listener.transport, &RpcError::excessive("too many connections from one network"));
+        return Err(Error::other("the client's network has too many connections"));
+    }
     let Limits { client_connections, client_work, client_work_percent, client_unsent_bytes, .. } = listener.limits;
     let bounds = ClientBounds {
         connections: client_connections,
@@ -90,17 +98,13 @@ async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newc
         Transport::Tcp | Transport::Tls(_) => Framed::Lines(stream),
         Transport::Ws | Transport::Wss(_) => Framed::Frames(upgrade(stream, Compression::Off, admit).await?.0),
     };
-    Ok(Newcomer { listener, guard, stream, stopped, _permit: permit })
+    Ok(Newcomer { listener, guard, seat, stream, stopped, _permit: permit })
 }
 
 /// Accepts any request for a WebSocket.
 fn admit<R>(_: R, is_websocket: bool) -> Ready<std::result::Result<(), Box<Response>>> {
     let refusal = || plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n");
     ready(is_websocket.then_some(()).ok_or_else(refusal))
-}
-
-fn refuse_full(socket: &TcpStream, transport: &Transport) {
-    refuse(socket, transport, &RpcError::excessive("the server has no place for another connection"));
 }
 
 /// Sends the error to a connection that needs no handshake. Any other connection just closes: refusing must cost less

@@ -3,14 +3,16 @@
 
 use std::time::Duration;
 
-use birdhouse_clients::{bounds, fixed_bounds};
+use birdhouse_clients::{PlaceBounds, bounds, fixed_bounds};
 use birdhouse_net::ClientBounds;
 
 bounds! {
     /// The bounds of the REST API.
     Limits, given as LimitsGiven {
         /// Open connections.
-        connections: usize = 10_000 => "a new connection waits to be accepted",
+        connections: usize = 10_000 => "for a new one, the idlest of the largest network leaves",
+        /// Open connections of one network: an IPv4 /24 or IPv6 /48. An IPv6 /32 has four times as many.
+        network_connections: Option<usize> = Some(1000) => "a new connection is closed",
         /// Open connections of one client.
         client_connections: Option<usize> = Some(50) => "a new connection is closed",
         /// Processor and node time that one client may use in a burst, with a small charge for every request and byte.
@@ -126,6 +128,11 @@ impl Limits {
             work_percent: self.client_work_percent,
             unsent_bytes: self.client_unsent_bytes,
         }
+    }
+
+    /// Bounds of networks. Connections that are not complete count for their client already.
+    pub(crate) fn places(&self) -> PlaceBounds {
+        PlaceBounds { half_open: usize::MAX, network: self.network_connections.unwrap_or(usize::MAX) }
     }
 
     /// Returns the largest number of threads that wait for disk and node, beside those that hold turns of processors.

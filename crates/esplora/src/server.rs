@@ -7,7 +7,7 @@ use axum::{Router, middleware};
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_clients::SlowKind;
-use birdhouse_net::{ConnectionInfo, Room, WhenFull};
+use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats};
 use tokio::net::TcpListener;
 
 use crate::pages::Pages;
@@ -39,6 +39,8 @@ pub struct Server {
 pub struct Overview {
     /// Connections that are open, by listener.
     pub connections: Vec<(String, usize)>,
+    /// Connections that were closed because of bounds on all connections and on those of a network.
+    pub refused_connections: SeatCounts,
     /// The slowest endpoints and pages, by the time that their answers took, with the wait for a turn.
     pub slowest: Vec<SlowKind>,
 }
@@ -53,8 +55,12 @@ impl Server {
 
     /// Returns the state of the server.
     pub fn overview(&self) -> Overview {
-        let Service { registry, slowest, .. } = &*self.service;
-        Overview { connections: registry.by_listener(), slowest: slowest.list(Instant::now()) }
+        let Service { registry, refused, slowest, .. } = &*self.service;
+        Overview {
+            connections: registry.by_listener(),
+            refused_connections: refused.counts(),
+            slowest: slowest.list(Instant::now()),
+        }
     }
 
     /// Returns every connection, the oldest first.
@@ -80,7 +86,9 @@ impl Server {
         if let Some((pages, sockets)) = pages {
             listeners.extend(routed(sockets, routes::pages_router(&service, pages)));
         }
-        let room = Room::new(service.settings.limits.connections, WhenFull::Wait);
+        let limits = &service.settings.limits;
+        let seats = Seats::new(limits.places(), Vec::new(), Arc::clone(&service.refused), Instant::now());
+        let room = Room::new(limits.connections, seats);
         let registry = Arc::clone(&service.registry);
         let converse = move |accepted| transport::serve(Arc::clone(&service), accepted);
         birdhouse_net::serve(listeners, &registry, |_| room.clone(), (shutdown, grace), converse).await;

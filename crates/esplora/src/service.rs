@@ -6,7 +6,7 @@ use std::sync::Arc;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_clients::Slowest;
-use birdhouse_net::{PartialMessages, Pool, Registry, Turns};
+use birdhouse_net::{PartialMessages, Pool, Registry, SeatCounters, Turns};
 
 use crate::block_fees::KnownBlockFees;
 use crate::failure::Failure;
@@ -28,6 +28,8 @@ pub(crate) struct Service {
     /// The key of values that links carry.
     pub(crate) link_key: RandomState,
     pub(crate) registry: Arc<Registry>,
+    /// Connections that found no place or had to leave theirs.
+    pub(crate) refused: Arc<SeatCounters>,
     /// Turns to read the index.
     pub(crate) reads: Reads,
     /// Turns to call the node.
@@ -52,6 +54,7 @@ impl Service {
             block_fees: KnownBlockFees::default(),
             link_key: RandomState::new(),
             registry: Registry::new(settings.keying, settings.connection_ids.clone()),
+            refused: Arc::default(),
             reads: Reads::new(&settings.processors, limits.read_threads),
             node_calls: Turns::shared(limits.node_calls),
             unsent: Pool::new(limits.unsent_bytes),

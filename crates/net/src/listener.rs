@@ -67,28 +67,18 @@ pub struct Accepted<L> {
     pub from: SocketAddr,
     /// Held while the connection lasts.
     pub permit: OwnedSemaphorePermit,
-    /// Its seat, where connections make room for newcomers. Held while it lasts.
-    pub seat: Option<Arc<Seat>>,
+    /// Its seat, held while it lasts: it ends when [`Seat::displaced`] completes.
+    pub seat: Arc<Seat>,
     /// Changes, as its sender is dropped, when the server ends.
     pub stopped: watch::Receiver<()>,
 }
 
-/// Places for connections.
+/// Places for connections. When all are taken, the idlest connection of the largest group of clients leaves for a new
+/// one. Networks with too many get no place at all.
 #[derive(Debug, Clone)]
 pub struct Room {
     places: Arc<Semaphore>,
-    when_full: WhenFull,
-}
-
-/// Treatment of a new connection when there are as many as there may be.
-#[derive(Debug, Clone)]
-pub enum WhenFull {
-    /// The function sends a refusal where it can; then it is closed.
-    Refuse(fn(&TcpStream, &Transport)),
-    /// It waits until another connection ends.
-    Wait,
-    /// The idlest connection of the largest group of clients leaves for it. Networks with too many get no place at all.
-    MakeRoom(Arc<Seats>),
+    seats: Arc<Seats>,
 }
 
 /// A stream of any transport, so that the code of a connection exists once.
@@ -101,8 +91,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Io for S {}
 
 impl Room {
     /// Room for this many connections at a time.
-    pub fn new(connections: usize, when_full: WhenFull) -> Self {
-        Self { places: Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS))), when_full }
+    pub fn new(connections: usize, seats: Arc<Seats>) -> Self {
+        Self { places: Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS))), seats }
     }
 }
 
@@ -163,7 +153,7 @@ pub async fn serve<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'st
 async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'static>(
     socket: TcpListener,
     listener: Arc<Listener<L>>,
-    (Room { places, when_full }, registry): (Room, Arc<Registry>),
+    (Room { places, seats }, registry): (Room, Arc<Registry>),
     (mut stopped, grace): (watch::Receiver<()>, Duration),
     converse: impl Fn(Accepted<L>) -> C,
 ) {
@@ -185,28 +175,17 @@ async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'stati
             }
         };
         let id = registry.next_id();
-        let seat = match &when_full {
-            WhenFull::MakeRoom(seats) => match seats.enter(id, from.ip(), &listener.proxy, Instant::now()) {
-                Some(seat) => Some(seat),
-                // Closed without a word: to answer would cost more than to ask.
-                None => continue,
-            },
-            WhenFull::Refuse(_) | WhenFull::Wait => None,
+        let Some(seat) = seats.enter(id, from.ip(), &listener.proxy, Instant::now()) else {
+            // Closed without a word: to answer would cost more than to ask.
+            continue;
         };
-        let permit = match (Arc::clone(&places).try_acquire_owned(), &when_full) {
-            (Ok(permit), _) => permit,
-            (Err(_), WhenFull::Refuse(refuse)) => {
-                refuse(&socket, &listener.transport);
-                continue;
-            }
-            (Err(_), when_full) => {
-                if let WhenFull::MakeRoom(seats) = when_full {
-                    seats.displace();
-                }
-                tokio::select! {
-                    _ = stopped.changed() => break,
-                    permit = Arc::clone(&places).acquire_owned() => permit.expect("the semaphore is never closed"),
-                }
+        let permit = if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
+            permit
+        } else {
+            seats.displace();
+            tokio::select! {
+                _ = stopped.changed() => break,
+                permit = Arc::clone(&places).acquire_owned() => permit.expect("the semaphore is never closed"),
             }
         };
         accepted_count += 1;

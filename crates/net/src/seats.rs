@@ -23,7 +23,14 @@ pub struct Seats {
     /// Reverse proxies, whose address says nothing of the client.
     proxies: Vec<IpNet>,
     started: Instant,
-    refused: [AtomicU64; 2],
+    counters: Arc<SeatCounters>,
+}
+
+/// Counters of refusals. Seats of several listeners may share them.
+#[derive(Debug, Default)]
+pub struct SeatCounters {
+    half_open: AtomicU64,
+    network: AtomicU64,
     displaced: AtomicU64,
 }
 
@@ -57,10 +64,9 @@ pub struct SeatCounts {
 
 impl Seats {
     /// Returns seats with these bounds. The address of a socket from one of `proxies` says nothing of its client.
-    pub fn new(bounds: PlaceBounds, proxies: Vec<IpNet>, now: Instant) -> Arc<Self> {
+    pub fn new(bounds: PlaceBounds, proxies: Vec<IpNet>, counters: Arc<SeatCounters>, now: Instant) -> Arc<Self> {
         let state = State { places: Places::new(bounds), seats: HashMap::new() };
-        let (refused, displaced) = ([const { AtomicU64::new(0) }; 2], AtomicU64::new(0));
-        Arc::new(Self { places: Mutex::new(state), proxies, started: now, refused, displaced })
+        Arc::new(Self { places: Mutex::new(state), proxies, started: now, counters })
     }
 
     /// Gives a seat to a socket that was accepted; `None` if its address or network has too many.
@@ -68,7 +74,7 @@ impl Seats {
         let active = Arc::new(AtomicU64::new(self.since_start_ms(now)));
         let mut state = self.places.lock();
         if let Err(why) = state.places.enter(id, self.origin(from, proxy), Arc::clone(&active)) {
-            self.count(why);
+            self.counters.count(why);
             return None;
         }
         let seat = Arc::new(Seat { all: Arc::clone(self), id, active, leave: Notify::new() });
@@ -85,7 +91,7 @@ impl Seats {
             state.seats.remove(&id).and_then(|seat| seat.upgrade())
         };
         if let Some(seat) = seat {
-            self.displaced.fetch_add(1, Ordering::Relaxed);
+            self.counters.displaced.fetch_add(1, Ordering::Relaxed);
             seat.leave.notify_one();
         }
     }
@@ -95,25 +101,33 @@ impl Seats {
         self.places.lock().places.half_open()
     }
 
-    /// Returns the refusals so far.
-    pub fn counts(&self) -> SeatCounts {
-        let [half_open, network] = [&self.refused[0], &self.refused[1]].map(|count| count.load(Ordering::Relaxed));
-        SeatCounts { half_open, network, displaced: self.displaced.load(Ordering::Relaxed) }
-    }
-
     fn origin(&self, from: IpAddr, proxy: &Proxy) -> Origin {
         let from = from.to_canonical();
         let is_proxy = !matches!(proxy, Proxy::Off) || self.proxies.iter().any(|network| network.contains(&from));
         if is_proxy { Origin::Unnamed(from) } else { Origin::of(from) }
     }
 
-    fn count(&self, why: NoPlace) {
-        let index = usize::from(why == NoPlace::Network);
-        self.refused[index].fetch_add(1, Ordering::Relaxed);
-    }
-
     fn since_start_ms(&self, now: Instant) -> u64 {
         u64::try_from(now.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+// === impl SeatCounters ===
+
+impl SeatCounters {
+    /// Returns the refusals so far.
+    pub fn counts(&self) -> SeatCounts {
+        let [half_open, network, displaced] =
+            [&self.half_open, &self.network, &self.displaced].map(|count| count.load(Ordering::Relaxed));
+        SeatCounts { half_open, network, displaced }
+    }
+
+    fn count(&self, why: NoPlace) {
+        let counter = match why {
+            NoPlace::HalfOpen => &self.half_open,
+            NoPlace::Network => &self.network,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -123,7 +137,7 @@ impl Seat {
     /// Notes that the connection is complete, and who its client is; false if the client's network has too many.
     pub fn complete(&self, origin: Origin) -> bool {
         let completed = self.all.places.lock().places.complete(self.id, origin);
-        completed.inspect_err(|why| self.all.count(*why)).is_ok()
+        completed.inspect_err(|why| self.all.counters.count(*why)).is_ok()
     }
 
     /// Notes that the client has sent a message.

@@ -1,12 +1,13 @@
 //! Counts of the relay's work, for its operator. Nothing here says which client asked for it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{SlowKind, Slowest, Waiting};
 use birdhouse_events::Events;
-use birdhouse_net::{Registry, SeatCounts, Seats};
+use birdhouse_net::{Registry, SeatCounters, SeatCounts, Seats};
 use parking_lot::Mutex;
 
 /// Counts of the whole relay, by addition, from any thread.
@@ -20,6 +21,8 @@ pub(crate) struct Counters {
     events: Mutex<BTreeMap<&'static str, u64>>,
     /// Sockets that were closed before they were complete, by reason.
     refused_connections: Mutex<BTreeMap<&'static str, u64>>,
+    /// Sockets that found no place or had to leave theirs.
+    pub(crate) seats: Arc<SeatCounters>,
     /// Pauses in which a client that has used up its share was not read.
     pub(crate) pauses: AtomicU64,
     /// REQs and COUNTs that were closed, by reason.
@@ -91,7 +94,7 @@ impl Counters {
         (events, waiting_event_bytes): (&Events, usize),
         turns: Waiting,
     ) -> Overview {
-        let SeatCounts { half_open, network, displaced } = seats.counts();
+        let SeatCounts { half_open, network, displaced } = self.seats.counts();
         let mut refused_connections = list(&self.refused_connections);
         refused_connections.extend([("displaced", displaced), ("half-open", half_open), ("network", network)]);
         Overview {

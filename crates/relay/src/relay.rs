@@ -129,6 +129,8 @@ impl Relay {
             }
         };
         let processors = thread::available_parallelism().map_or(1, usize::from);
+        let counters = Counters::default();
+        let (places, proxies) = (settings.limits.places(), settings.proxies.clone());
         Arc::new(Self {
             partial: PartialMessages::new(settings.limits.partial_message_bytes),
             unsent: Pool::new(settings.limits.unsent_bytes),
@@ -146,8 +148,8 @@ impl Relay {
             retention,
             rules,
             registry: Registry::new(ClientKeying::default(), settings.connection_ids.clone()),
-            seats: Seats::new(settings.limits.places(), settings.proxies.clone(), now),
-            counters: Counters::default(),
+            seats: Seats::new(places, proxies, Arc::clone(&counters.seats), now),
+            counters,
             processors: Turns::new(2 * processors, processors),
             settings,
             has_warned_of_proxy: AtomicBool::new(false),

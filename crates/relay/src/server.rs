@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_net::{Accepted, Room, WhenFull, handshake};
+use birdhouse_net::{Accepted, Room, handshake};
 use tokio::net::TcpListener;
 use tracing::debug;
 
@@ -24,7 +24,7 @@ impl Relay {
         grace: Duration,
         shutdown: impl Future<Output = ()>,
     ) {
-        let room = Room::new(self.settings.limits.connections, WhenFull::MakeRoom(Arc::clone(&self.seats)));
+        let room = Room::new(self.settings.limits.connections, Arc::clone(&self.seats));
         let relay = Arc::clone(&self);
         let converse = move |accepted| converse(Arc::clone(&relay), accepted);
         birdhouse_net::serve(listeners, &self.registry, |()| room.clone(), (shutdown, grace), converse).await;
@@ -33,7 +33,7 @@ impl Relay {
 
 /// Serves one client.
 async fn converse(relay: Arc<Relay>, accepted: Accepted<()>) {
-    let seat = accepted.seat.clone().expect("a relay's connections have seats");
+    let seat = Arc::clone(&accepted.seat);
     let (stopped, opening) = (accepted.stopped.clone(), http::open(&relay, accepted, Arc::clone(&seat)));
     let client = tokio::select! {
         client = handshake(HANDSHAKE_TIMEOUT, stopped, opening) => client,

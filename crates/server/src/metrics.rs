@@ -7,6 +7,7 @@
 use std::fmt::Result;
 
 use birdhouse_electrum::{Histogram, Overview};
+use birdhouse_net::SeatCounts;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -41,7 +42,7 @@ struct Process(Usage);
 
 impl Collector for Server {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {
-        let (mut page, State { health, bitcoin, relay, .. }) = (Page(encoder), &self.0);
+        let (mut page, State { health, bitcoin, rest, relay, .. }) = (Page(encoder), &self.0);
         page.info("build", "Version of the server.", &[("version", env!("CARGO_PKG_VERSION"))])?;
         page.gauge("healthy", "1 if /health answers 200, else 0.", u64::from(health.is_good()))?;
         if let Some(bytes) = self.0.disk_free_bytes {
@@ -53,6 +54,15 @@ impl Collector for Server {
             chain(bitcoin, &mut page)?;
             rows(bitcoin, &mut page)?;
             node(bitcoin, &mut page)?;
+        }
+        if let Some(rest) = rest {
+            let listeners = rest.connections.iter();
+            page.labelled_gauges(
+                "rest_connections",
+                "Open connections of REST and explorer by listener.",
+                listeners.map(|(listener, count)| ([("listener", listener.as_str())], count_of(*count))),
+            )?;
+            refused_connections("rest", rest.refused_connections, &mut page)?;
         }
         if let Some(relay) = relay {
             events(relay, &mut page)?;
@@ -106,6 +116,7 @@ fn electrum(overview: &Overview, page: &mut Page<'_>) -> Result {
         "Open connections by listener.",
         listeners.map(|(listener, count)| ([("listener", listener.as_str())], count_of(*count))),
     )?;
+    refused_connections("electrum", overview.refused_connections, page)?;
     page.gauge(
         "electrum_clients",
         "Clients that are connected or whose use is remembered.",
@@ -120,6 +131,18 @@ fn electrum(overview: &Overview, page: &mut Page<'_>) -> Result {
         "electrum_subscriptions",
         "Scripts and outpoints that connections subscribe to.",
         count_of(overview.subscriptions),
+    )
+}
+
+/// Writes the connections that had no place or lost it.
+fn refused_connections(server: &str, counts: SeatCounts, page: &mut Page<'_>) -> Result {
+    let SeatCounts { network, displaced, half_open: _ } = counts;
+    page.labelled_counters(
+        &format!("{server}_refused_connections"),
+        "Connections that were closed because their network has too many, or that were displaced by a newcomer.",
+        [("network", network), ("displaced", displaced)]
+            .map(|(reason, count)| ([("reason", reason)], count))
+            .into_iter(),
     )
 }
 

@@ -303,6 +303,49 @@ fn v2(command: u8, family: u8, addresses: &[u8]) -> Vec<u8> {
     [&b"\r\n\r\n\0\r\nQUIT\n"[..], &[command, family], &length, addresses].concat()
 }
 
+/// Opens a connection of the client that the header names.
+fn named(world: &World, address: &str) -> TcpStream {
+    let version = if address.contains(':') { 6 } else { 4 };
+    let mut socket = world.socket(TCP);
+    socket.write_all(format!("PROXY TCP{version} {address} {address} 1000 50001\r\n").as_bytes()).unwrap();
+    socket
+}
+
+#[test]
+fn one_network_cannot_take_every_place() {
+    let world = behind_proxy(&["127.0.0.0/8"], &Limits { connections: 10, ..Limits::default() });
+    let mut early = Lines(named(&world, "192.0.2.1"));
+    ping(&mut early);
+    // Nine homes of one provider, which are idle.
+    let mut idle: Vec<Lines<TcpStream>> =
+        (0..9).map(|home| Lines(named(&world, &format!("2001:db8:1:{home}00::1")))).collect();
+    for client in &mut idle {
+        ping(client);
+    }
+    ping(&mut early);
+    let mut newcomers = [1, 2, 3].map(|number| Lines(named(&world, &format!("198.51.100.{number}"))));
+    for newcomer in &mut newcomers {
+        ping(newcomer);
+    }
+    ping(&mut early);
+    assert_eq!(world.server.refused_connections().displaced, 3);
+}
+
+#[test]
+fn a_network_has_no_more_connections_than_it_may_have() {
+    let world = behind_proxy(&["127.0.0.0/8"], &Limits { network_connections: Some(3), ..Limits::default() });
+    let mut open: Vec<Lines<TcpStream>> =
+        (0..3).map(|home| Lines(named(&world, &format!("2001:db8:1:{home}00::1")))).collect();
+    for client in &mut open {
+        ping(client);
+    }
+    let mut said = String::new();
+    named(&world, "2001:db8:1:400::1").read_to_string(&mut said).unwrap();
+    assert!(said.contains("too many connections from one network"), "{said:?}");
+    ping(&mut Lines(named(&world, "2001:db8:2:400::1")));
+    assert_eq!(world.server.refused_connections().network, 1);
+}
+
 #[test]
 fn connections_are_counted_by_the_address_in_the_proxy_header() {
     let world = behind_proxy(&["127.0.0.0/8"], &Limits { client_connections: Some(1), ..Limits::default() });

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
 use birdhouse_electrum::{Limits, Listener, Proxy, Settings, Transport};
+use birdhouse_net::SeatCounts;
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::client::Client;
@@ -95,6 +96,11 @@ impl Server {
     /// Bytes of replies that clients have not read.
     pub(crate) fn unsent_bytes(&self) -> usize {
         self.served.overview().unsent_bytes
+    }
+
+    /// Connections that found no place or had to leave theirs.
+    pub(crate) fn refused_connections(&self) -> SeatCounts {
+        self.served.overview().refused_connections
     }
 
     /// Follows the node to its tip.

@@ -66,6 +66,40 @@ fn an_overdrawn_client_is_told_when_to_ask_again_and_no_other_one() {
 }
 
 #[test]
+fn one_network_cannot_take_every_place() {
+    let world = World::of(48, SMALL, Limits { connections: 10, ..Limits::default() });
+    let open = |address: &str| {
+        let version = if address.contains(':') { 6 } else { 4 };
+        let mut socket = TcpStream::connect(("127.0.0.1", world.rest.proxied_port)).unwrap();
+        socket.write_all(format!("PROXY TCP{version} {address} {address} 1 1\r\n").as_bytes()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket
+    };
+    let ask = |socket: &mut TcpStream| {
+        socket.write_all(b"HEAD /blocks/tip/height HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            socket.read_exact(&mut byte).unwrap();
+            answer.extend(byte);
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200 OK"));
+    };
+    let mut early = open("192.0.2.1");
+    ask(&mut early);
+    // Nine homes of one provider, which are idle.
+    let mut idle: Vec<TcpStream> = (0..9).map(|home| open(&format!("2001:db8:1:{home}00::1"))).collect();
+    for client in &mut idle {
+        ask(client);
+    }
+    let mut newcomers = [1, 2, 3].map(|number| open(&format!("198.51.100.{number}")));
+    for newcomer in &mut newcomers {
+        ask(newcomer);
+    }
+    ask(&mut early);
+}
+
+#[test]
 fn bodies_that_do_not_end_hold_no_more_memory_than_their_client_may() {
     let limits = Limits { client_unsent_bytes: Some(200_000), ..Limits::default() };
     let world = World::of(47, SMALL, limits);
