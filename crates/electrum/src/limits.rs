@@ -63,7 +63,7 @@ bounds! {
         /// Threads that read the index from disk, at least 1.
         read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
         /// Concurrent requests to the node, at least 1.
-        node_calls: u16 = 8 => "requests wait for their turn; one client has at most half of the calls",
+        node_calls: u16 = 8 => "requests of wallets and of REST wait for their turn; one client has at most half of the calls",
         /// Scripts and outpoints that all connections subscribe to.
         subscriptions: usize = 5_000_000 => "the request gets error -101",
         /// Memory for partial messages of all connections, beyond a few kilobytes each.

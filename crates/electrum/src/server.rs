@@ -94,6 +94,11 @@ impl Server {
         Arc::clone(&self.service.processors)
     }
 
+    /// Returns the turns of its calls of the node, for other servers of the process.
+    pub fn node_calls(&self) -> Arc<Turns> {
+        Arc::clone(&self.service.node_calls)
+    }
+
     /// Returns every connection, the oldest first.
     pub fn connections(&self) -> Vec<ConnectionInfo> {
         self.service.registry.list(Instant::now())

@@ -27,14 +27,14 @@ bounds! {
         body_timeout: Duration = Duration::from_secs(30) => "status 408",
         /// Time in which the client reads nothing of what is written to it.
         write_timeout: Duration = Duration::from_mins(1) => "the connection is closed",
+        /// Time for an answer that is made as the client reads it. Until then, what merges have replaced stays on disk.
+        download_timeout: Duration = Duration::from_hours(1) => "the connection is closed",
         /// Bytes of a request's body.
         body_bytes: usize = 1_000_000 => "status 413",
         /// Unspent outputs in one answer.
         unspent: usize = 500 => "status 400 `Too many unspent outputs`",
         /// Threads that read the index from disk, at least 1.
         read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
-        /// Concurrent requests to the node, at least 1.
-        node_calls: u16 = 8 => "requests wait for their turn; one client has at most half of the calls",
         /// Memory for answers that clients have not read, and for bodies of requests; answers that were begun before it
         /// was used up go to twice this at most.
         unsent_bytes: usize = 256_000_000 => "status 503",
@@ -135,9 +135,10 @@ impl Limits {
         PlaceBounds { half_open: usize::MAX, network: self.network_connections.unwrap_or(usize::MAX) }
     }
 
-    /// Returns the largest number of threads that wait for disk and node, beside those that hold turns of processors.
+    /// Returns the largest number of threads that wait for the disk, beside those that hold turns which other servers
+    /// may take, too.
     pub fn blocking_threads(&self) -> usize {
-        usize::from(self.read_threads) + usize::from(self.node_calls)
+        self.read_threads.into()
     }
 
     /// Returns the tables of `docs/LIMITS.md`, in Markdown.

@@ -12,11 +12,12 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
 use birdhouse_chain::{Height, Snapshot};
 use birdhouse_clients::Slowest;
-use birdhouse_net::{Compression, SHARE_BYTES, Unfinished, Unsent};
+use birdhouse_net::{Compression, Meter, SHARE_BYTES, Unfinished, Unsent};
 use futures_util::stream;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::upgrade::OnUpgrade;
-use tokio::time::timeout;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
@@ -260,7 +261,8 @@ impl Answered {
         self,
         next: impl FnMut(&Snapshot) -> Result<Option<Vec<u8>>, birdhouse_chain::Error> + Send + 'static,
     ) -> Body {
-        let pieces = stream::unfold((self, next), |(answered, mut next)| async move {
+        let deadline = Deadline::new(self.service.settings.limits.download_timeout, &self.caller.meter);
+        let pieces = stream::unfold((self, next, deadline), |(answered, mut next, deadline)| async move {
             let read = || next(&answered.at);
             let piece = answered.service.reads.offloaded(&answered.caller.meter, read).await;
             let piece = match piece.transpose()? {
@@ -273,7 +275,7 @@ impl Answered {
                     Err(std::io::Error::other("the rest cannot be read"))
                 }
             };
-            Some((piece, (answered, next)))
+            Some((piece, (answered, next, deadline)))
         });
         Body::from_stream(pieces)
     }
@@ -291,6 +293,26 @@ fn switched(caller: &Caller, parts: &mut Parts) -> Response {
         (Err(refused), _) => *refused,
     };
     answer.map(Body::new)
+}
+
+/// Ends a connection after a time, unless it is dropped before.
+struct Deadline(AbortHandle);
+
+impl Deadline {
+    fn new(within: Duration, meter: &Arc<Meter>) -> Self {
+        let meter = Arc::clone(meter);
+        let ending = tokio::spawn(async move {
+            sleep(within).await;
+            meter.disconnect();
+        });
+        Self(ending.abort_handle())
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// An answer that its client has not read.

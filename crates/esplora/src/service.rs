@@ -56,7 +56,7 @@ impl Service {
             registry: Registry::new(settings.keying, settings.connection_ids.clone()),
             refused: Arc::default(),
             reads: Reads::new(&settings.processors, limits.read_threads),
-            node_calls: Turns::shared(limits.node_calls),
+            node_calls: Arc::clone(&settings.node_calls),
             unsent: Pool::new(limits.unsent_bytes),
             partial: PartialMessages::new(LIVE_PARTIAL_BYTES),
             slowest: Slowest::default(),

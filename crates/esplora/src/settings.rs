@@ -9,6 +9,9 @@ use bitcoin::Network;
 
 use crate::limits::{Limits, processors};
 
+/// Concurrent requests to the node of a server that shares its turns with no other one.
+const NODE_CALLS: u16 = 8;
+
 /// A listener for HTTP: its transport is [`Tcp`](birdhouse_net::Transport::Tcp) or
 /// [`Tls`](birdhouse_net::Transport::Tls).
 pub type Listener = birdhouse_net::Listener<()>;
@@ -24,6 +27,8 @@ pub struct Settings {
     pub connection_ids: ConnectionIds,
     /// Turns to keep a processor busy; other servers of the process may take them, too.
     pub processors: Arc<Turns>,
+    /// Turns to call the node; other servers of the process may take them, too.
+    pub node_calls: Arc<Turns>,
     /// Its bounds.
     pub limits: Limits,
     /// Headers of compact block filters; `None` serves no filters.
@@ -38,6 +43,7 @@ impl Settings {
             keying: ClientKeying::default(),
             connection_ids: ConnectionIds::default(),
             processors: Turns::of_processors(processors()),
+            node_calls: Turns::shared(NODE_CALLS),
             limits: Limits::default(),
             filters: None,
         }

@@ -13,7 +13,7 @@ use ureq::Agent;
 
 use crate::error::{permanent, transient};
 
-/// Number of concurrent requests. Core answers with 16 threads and queues 64.
+/// Number of concurrent requests, where nothing else is set. Core answers with 16 threads and queues 64.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
 /// Time limit of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,21 +48,21 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// Returns a client of the server at `host:port`. It sends nothing yet.
-    pub(crate) fn new(address: &str) -> Self {
+    /// Returns a client of the server at `host:port`, with this many connections, at least one. It sends nothing yet.
+    pub(crate) fn new(address: &str, connections: usize) -> Self {
         let config = Agent::config_builder()
             .proxy(None)
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_connect(Some(CONNECT_TIMEOUT))
-            .max_idle_connections(CONNECTIONS_MAX)
-            .max_idle_connections_per_host(CONNECTIONS_MAX)
+            .max_idle_connections(connections)
+            .max_idle_connections_per_host(connections)
             .max_idle_age(IDLE_MAX)
             .build();
         Self {
             agent: Agent::new_with_config(config),
             address: address.to_owned(),
-            free: Mutex::new(CONNECTIONS_MAX),
+            free: Mutex::new(connections.max(1)),
             freed: Condvar::new(),
         }
     }

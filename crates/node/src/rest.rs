@@ -13,7 +13,7 @@ use bitcoin::{BlockHash, Network};
 
 use crate::error::{not_found, permanent, transient};
 use crate::header_json::HeaderJson;
-use crate::http::{Http, Reply};
+use crate::http::{CONNECTIONS_MAX, Http, Reply};
 use crate::remote::{self, Interface, RemoteSource};
 
 /// Number of headers in one answer; Core's maximum.
@@ -39,7 +39,7 @@ impl RestSource {
     /// # Errors
     /// The node lacks a required path, is of another network, or does not answer.
     pub fn open(address: &str, network: Network) -> SourceResult<Self> {
-        let rest = Rest { http: Http::new(address), network, lacks_blockpart: AtomicBool::new(false) };
+        let rest = Rest { http: Http::new(address, CONNECTIONS_MAX), network, lacks_blockpart: AtomicBool::new(false) };
         let genesis = genesis_block(network).block_hash();
         let reply = rest.http.get(&format!("/rest/headers/1/{genesis}.bin"), ANSWER_BYTES_MAX)?;
         match reply.status {

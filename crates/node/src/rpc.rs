@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::calls::{CallCounts, Calls, End};
 use crate::conf::Auth;
 use crate::error::{not_found, permanent, transient, unreadable};
-use crate::http::{ANSWER_TIMEOUT, Http, Lane, Reply};
+use crate::http::{ANSWER_TIMEOUT, CONNECTIONS_MAX, Http, Lane, Reply};
 
 /// Largest answer, in bytes: a full block of 4 MB as verbose JSON with prevouts takes some tens of MB.
 const ANSWER_BYTES_MAX: u64 = 512 * 1024 * 1024;
@@ -70,13 +70,14 @@ impl From<Refusal> for NodeError {
 impl Rpc {
     /// Returns a client of the server at `host:port`. It sends nothing yet.
     pub fn new(address: &str, auth: Auth) -> Self {
-        Self { http: Http::new(address), auth, authorization: Mutex::default(), calls: Arc::default() }
+        Self { http: Http::new(address, CONNECTIONS_MAX), auth, authorization: Mutex::default(), calls: Arc::default() }
     }
 
-    /// Returns a client of the same server with connections of its own. Its calls are counted together with these.
+    /// Returns a client of the same server with this many connections of its own. Its calls are counted together with
+    /// these.
     #[must_use]
-    pub fn with_own_connections(&self) -> Self {
-        let (http, auth) = (Http::new(self.http.address()), self.auth.clone());
+    pub fn with_own_connections(&self, connections: usize) -> Self {
+        let (http, auth) = (Http::new(self.http.address(), connections), self.auth.clone());
         Self { http, auth, authorization: Mutex::default(), calls: Arc::clone(&self.calls) }
     }
 
@@ -294,12 +295,10 @@ mod tests {
     fn connections_of_others_leave_ones_own_free() {
         use std::io::{Read as _, Write as _};
 
-        use crate::http::CONNECTIONS_MAX;
-
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let auth = Auth::UserPassword { user: "u".into(), password: "p".into() };
         let rpc = Rpc::new(&listener.local_addr().unwrap().to_string(), auth);
-        let others = rpc.with_own_connections();
+        let others = rpc.with_own_connections(CONNECTIONS_MAX);
         std::thread::scope(|scope| {
             let silent: Vec<_> = (0..CONNECTIONS_MAX)
                 .map(|_| {

@@ -150,7 +150,7 @@ fn waits(overview: &Overview, page: &mut Page<'_>) -> Result {
     let turns = &overview.turns;
     page.labelled_gauges(
         "electrum_waiting_clients",
-        "Turns that are waited for: of processors by wallets and REST, of disk and node by wallets.",
+        "Turns that are waited for: of processors and node by wallets and REST, of the disk by wallets.",
         turns.iter().map(|(resource, waiting)| ([("resource", *resource)], count_of(waiting.now))),
     )?;
     page.labelled_counters(

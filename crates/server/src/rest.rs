@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use birdhouse_chain::FilterHeaders;
 use birdhouse_esplora::{Limits, Listener, Server, Settings, Sockets};
 use birdhouse_explorer::PAGES;
-use birdhouse_net::{ConnectionIds, Turns};
+use birdhouse_net::ConnectionIds;
 use birdhouse_store::{SegmentOptions, SegmentStore};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -114,10 +114,17 @@ impl Opened {
         Ok(Bound { api, private, explorer })
     }
 
-    /// Returns a server of both, which takes turns with other servers to keep `processors` busy.
-    pub(crate) fn server(&self, setup: &Setup, connection_ids: ConnectionIds, processors: Arc<Turns>) -> Server {
+    /// Returns a server of both, which takes turns with wallets to keep processors busy and to call the node.
+    pub(crate) fn server(
+        &self,
+        setup: &Setup,
+        connection_ids: ConnectionIds,
+        wallets: &birdhouse_electrum::Server,
+    ) -> Server {
         let (limits, filters) = (self.limits.clone(), self.filters.clone());
-        let settings = Settings { limits, filters, connection_ids, processors, ..Settings::new(setup.network) };
+        let (processors, node_calls) = (wallets.processors(), wallets.node_calls());
+        let settings =
+            Settings { limits, filters, connection_ids, processors, node_calls, ..Settings::new(setup.network) };
         Server::new(Arc::clone(&setup.index), setup.node_of_clients.clone(), settings)
     }
 

@@ -61,7 +61,9 @@ impl Setup {
             (None, Some(address)) => cluster::open(options, address, network, &index_dir, &source)?,
             (None, None) => open_files(options, network, &index_dir, source)?,
         };
-        let node_of_clients = node.as_ref().map(NodeAccess::of_clients);
+        let electrum_settings = electrum_settings(options, network)?;
+        let calls = electrum_settings.limits.node_calls;
+        let node_of_clients = node.as_ref().map(|node| node.of_clients(calls.into()));
         if let Some(node) = &node_of_clients {
             index.set_node_of_clients(Arc::clone(node));
         }
@@ -77,7 +79,7 @@ impl Setup {
             index_dir,
             listeners: listeners::plan(options, network)?,
             data_dir: options.data_dir()?,
-            electrum_settings: electrum_settings(options, network)?,
+            electrum_settings,
             index: Arc::new(index),
         })
     }
@@ -197,8 +199,8 @@ pub(crate) struct NodeAccess {
 }
 
 impl NodeAccess {
-    fn of_clients(&self) -> Arc<dyn Node> {
-        Arc::new(CoreNode::new(Arc::new(self.rpc.with_own_connections())))
+    fn of_clients(&self, connections: usize) -> Arc<dyn Node> {
+        Arc::new(CoreNode::new(Arc::new(self.rpc.with_own_connections(connections))))
     }
 
     fn into_node(self) -> Arc<dyn Node> {

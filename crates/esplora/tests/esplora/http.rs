@@ -1,11 +1,12 @@
 //! HTTP around the answers: CORS, validators, compression, bodies, and a server that is not ready.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use birdhouse_esplora::Limits;
 use birdhouse_testkit::{Bitcoind, Options};
+use serde_json::json;
 
 use crate::world::{Rest, SMALL, World};
 
@@ -63,6 +64,26 @@ fn an_overdrawn_client_is_told_when_to_ask_again_and_no_other_one() {
     let (_, refused) = refused.split_once("HTTP/1.1 429").expect("a refusal");
     assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
     assert!(proxied("203.0.113.7", "").starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_download_that_is_not_read_ends_in_time() {
+    let world = World::of(49, SMALL, Limits { download_timeout: Duration::from_millis(500), ..Limits::default() });
+    let tip = world.rest.text("/blocks/tip/hash");
+    let txid = world.rest.json(&format!("/block/{tip}/txids"))[0].clone();
+    // Some 10 MB, more than the buffers of the system hold.
+    let body = json!(vec![txid; 14_000]).to_string();
+    let request = format!("POST /internal/txs HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let mut socket = TcpStream::connect(("127.0.0.1", world.rest.private_port)).unwrap();
+    socket.write_all(request.as_bytes()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let (began, mut error) = (Instant::now(), None);
+    while error.is_none() && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(10));
+        // Fails when the server has closed.
+        error = socket.write(b"x").err().map(|error| error.kind()).filter(|kind| *kind != ErrorKind::WouldBlock);
+    }
+    assert!(matches!(error, Some(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)), "{error:?}");
 }
 
 #[test]

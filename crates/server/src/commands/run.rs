@@ -100,7 +100,7 @@ pub(crate) fn serve(
     };
     let (folder, stores) = (app.ctl_dir.clone(), app.stores());
     let rest = app.rest.as_ref().zip(bitcoin).zip(server.as_ref());
-    let rest = rest.map(|((rest, setup), wallets)| rest.server(setup, connection_ids, wallets.processors()));
+    let rest = rest.map(|((rest, setup), wallets)| rest.server(setup, connection_ids, wallets));
     let control = Arc::new(Control {
         started,
         level,
