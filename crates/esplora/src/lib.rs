@@ -46,6 +46,7 @@ mod service;
 mod work;
 
 // From a socket to a request.
+mod gzip;
 mod server;
 mod slow_write;
 mod transport;

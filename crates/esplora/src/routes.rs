@@ -18,36 +18,33 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::upgrade::OnUpgrade;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use crate::caller::{Caller, Switching};
 use crate::endpoints::{self, Route};
 use crate::event_stream;
 use crate::failure::{Failure, Refusal};
+use crate::gzip::with_gzip;
 use crate::limits::BLOCK_PIECE_BYTES;
 use crate::pages::Pages;
 use crate::params::Params;
-use crate::reply::{Cache, Content, EVENTS, HTML, Reply, Rows};
+use crate::reply::{Cache, Content, HTML, Reply, Rows};
 use crate::service::Service;
 use crate::whole_body::WholeBody;
 
 /// The header with the id of the last event that a client has received.
 const LAST_EVENT_ID: &str = "last-event-id";
-/// Bytes above which an answer is compressed for clients that accept it.
-const COMPRESS_ABOVE: u64 = 1024;
 /// Seconds for which a browser may remember what CORS allows.
 const CORS_S: &str = "86400";
 
 /// Returns the service of requests to the API: every endpoint at its path, and under `/api`.
 pub(crate) fn api_router(service: &Arc<Service>) -> Router {
     let of_filters = endpoints::of_filters().filter(|_| service.settings.filters.is_some());
-    of_api(routed(service, endpoints::all()), routed(service, of_filters))
+    compressing(service, of_api(routed(service, endpoints::all()), routed(service, of_filters)))
 }
 
 /// Returns the same with the endpoints that only private listeners serve.
 pub(crate) fn private_router(service: &Arc<Service>) -> Router {
-    of_api(routed(service, endpoints::all().chain(endpoints::internal())), Router::new())
+    compressing(service, of_api(routed(service, endpoints::all().chain(endpoints::internal())), Router::new()))
 }
 
 /// Returns the API bare and under `/api`, and paths that are served bare alone.
@@ -59,7 +56,6 @@ pub(crate) fn of_api(api: Router, bare: Router) -> Router {
         .fallback(no_endpoint)
         .method_not_allowed_fallback(no_endpoint)
         .layer(middleware::from_fn(with_cors))
-        .layer(compression())
 }
 
 /// Returns the service of requests to pages, with the API under `/api`.
@@ -69,23 +65,19 @@ pub(crate) fn pages_router(service: &Arc<Service>, pages: &'static Pages) -> Rou
         .method_not_allowed_fallback(no_endpoint)
         .layer(middleware::from_fn(with_cors));
     let no_page = async || refusal(Failure::not_found("There is no such page."));
-    routed(service, pages.routes.iter().copied().flatten())
+    let pages = routed(service, pages.routes.iter().copied().flatten())
         .fallback(no_page)
         .method_not_allowed_fallback(no_page)
-        .layer(middleware::map_response(async |response| as_page(pages, response)))
-        .nest("/api", api)
-        .layer(compression())
+        .layer(middleware::map_response(async |response| as_page(pages, response)));
+    compressing(service, pages.nest("/api", api))
 }
 
 fn routed(service: &Arc<Service>, routes: impl Iterator<Item = &'static Route>) -> Router {
     routes.fold(Router::new(), |router, route| router.route(route.path, handler(service, route)))
 }
 
-fn compression() -> CompressionLayer<impl Predicate> {
-    let is_packable = SizeAbove::new(COMPRESS_ABOVE)
-        .and(NotForContentType::const_new("application/octet-stream"))
-        .and(NotForContentType::const_new(EVENTS));
-    CompressionLayer::new().compress_when(is_packable)
+fn compressing(service: &Arc<Service>, router: Router) -> Router {
+    router.layer(middleware::from_fn_with_state(Arc::clone(&service.reads), with_gzip))
 }
 
 fn handler(service: &Arc<Service>, route: &'static Route) -> MethodRouter {

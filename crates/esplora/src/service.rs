@@ -31,7 +31,7 @@ pub(crate) struct Service {
     /// Connections that found no place or had to leave theirs.
     pub(crate) refused: Arc<SeatCounters>,
     /// Turns to read the index.
-    pub(crate) reads: Reads,
+    pub(crate) reads: Arc<Reads>,
     /// Turns to call the node.
     pub(crate) node_calls: Arc<Turns>,
     /// Bytes that wait to be written, of all clients.
@@ -55,7 +55,7 @@ impl Service {
             link_key: RandomState::new(),
             registry: Registry::new(settings.keying, settings.connection_ids.clone()),
             refused: Arc::default(),
-            reads: Reads::new(&settings.processors, limits.read_threads),
+            reads: Arc::new(Reads::new(&settings.processors, limits.read_threads)),
             node_calls: Arc::clone(&settings.node_calls),
             unsent: Pool::new(limits.unsent_bytes),
             partial: PartialMessages::new(LIVE_PARTIAL_BYTES),
