@@ -43,14 +43,13 @@ struct VersionJson {
 
 /// Returns the tree of a transaction; `None` if it replaced nothing and nothing replaced it.
 pub(crate) fn tree_of(at: &Snapshot, txid: &Txid) -> Result<Option<TreeJson>> {
+    unmarked_tree(at, txid).map(|tree| tree.marked(at)).transpose()
+}
+
+/// Returns the same without a look at the blocks, each of which takes a lookup.
+fn unmarked_tree(at: &Snapshot, txid: &Txid) -> Option<TreeJson> {
     let known = at.mempool().replacements();
-    let latest = known.latest(txid);
-    let Some(mut tree) = build(known, &latest, None, &mut { VERSIONS_SHOWN }) else { return Ok(None) };
-    if at.mempool().get(&latest).is_none() {
-        let is_mined = tree.mark_mined(at)?;
-        tree.mined = is_mined.then_some(true);
-    }
-    Ok(Some(tree))
+    build(known, &known.latest(txid), None, &mut { VERSIONS_SHOWN })
 }
 
 /// Returns the trees with the newest replacements, at most `count`.
@@ -61,8 +60,8 @@ pub(crate) fn newest(at: &Snapshot, count: usize, is_wanted: impl Fn(&TreeJson) 
         if last.replace(root) == Some(root) {
             continue;
         }
-        if let Some(tree) = tree_of(at, &root)?.filter(&is_wanted) {
-            trees.push(tree);
+        if let Some(tree) = unmarked_tree(at, &root).filter(&is_wanted) {
+            trees.push(tree.marked(at)?);
         }
         if trees.len() == count {
             break;
@@ -91,6 +90,15 @@ fn build(known: &Replacements, txid: &Txid, replaced_at: Option<u64>, left: &mut
 }
 
 impl TreeJson {
+    /// Returns the tree with the version that a block has marked as mined, unless the last one is unconfirmed.
+    fn marked(mut self, at: &Snapshot) -> Result<Self> {
+        if at.mempool().get(&self.tx.txid).is_none() {
+            let is_mined = self.mark_mined(at)?;
+            self.mined = is_mined.then_some(true);
+        }
+        Ok(self)
+    }
+
     /// Marks the version that a block has; nearly always it is the last one.
     fn mark_mined(&mut self, at: &Snapshot) -> Result<bool> {
         if at.transaction_block(self.tx.txid)?.is_some() {

@@ -5,7 +5,7 @@ use std::io::{Error, Result};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use birdhouse_clients::{Forwarding, Origin, is_private};
 use birdhouse_net::{Accepted, ConnectionGuard, Response, Seat, StatusCode, Stream, Upgraded, plain_response, upgrade};
@@ -47,6 +47,8 @@ struct Arrival<'a> {
     /// Our end of its socket.
     local: SocketAddr,
     seat: &'a Seat,
+    /// Work for which its client is charged once its request has said who that is.
+    owed: Duration,
 }
 
 /// Completes everything that comes before the first message.
@@ -59,15 +61,22 @@ pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>, seat: Arc<Se
     let local = socket.local_addr()?;
     // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes.
     let work = listener.transport.opening_work();
-    if relay.registry.charge(from, work, &relay.settings.limits.client(), Instant::now()).is_err() {
-        relay.counters.refused_connection("overdrawn");
+    let is_proxy = relay.settings.proxies.iter().any(|network| network.contains(&from.address().to_canonical()));
+    if !is_proxy && !has_paid(relay, from, work) {
         return Err(Error::other("the client has used more than its share"));
     }
     let stream = listener.transport.open(socket).await?;
-    let arrival = Arrival { id, listener: &listener.name, from, local, seat: &seat };
+    let owed = if is_proxy { work } else { Duration::ZERO };
+    let arrival = Arrival { id, listener: &listener.name, from, local, seat: &seat, owed };
     let admit = |request: Request<Incoming>, is_websocket| admit(relay, arrival, request, is_websocket);
     let (upgraded, guard) = upgrade(stream, relay.settings.compression, admit).await?;
     Ok(Client { upgraded, local, guard, seat, stopped, _permit: permit })
+}
+
+/// Charges a client for its connection; false if it has used more than its share.
+fn has_paid(relay: &Relay, client: Origin, work: Duration) -> bool {
+    let charged = relay.registry.charge(client, work, &relay.settings.limits.client(), Instant::now());
+    charged.inspect_err(|_| relay.counters.refused_connection("overdrawn")).is_ok()
 }
 
 /// Lets a client in, or answers its request otherwise.
@@ -78,6 +87,9 @@ async fn admit(
     is_websocket: bool,
 ) -> std::result::Result<ConnectionGuard, Box<Response>> {
     let origin = origin(relay, arrival.from, &request);
+    if !arrival.owed.is_zero() && !has_paid(relay, origin, arrival.owed) {
+        return Err(plain_response(StatusCode::TOO_MANY_REQUESTS, "too many requests: try again later\n"));
+    }
     let is_welcome = || relay.gate().is_welcome(origin.address(), &relay.rules());
     let unwelcome = || plain_response(StatusCode::FORBIDDEN, "your address is not wanted here\n");
     if !is_welcome() {

@@ -66,14 +66,11 @@ pub(crate) fn headers(
     Ok(Answer::Headers { headers, form, branch })
 }
 
-/// `blockchain.header.get`. Hashes are not indexed: the function searches the chain from its tip down, which takes some
-/// milliseconds.
+/// `blockchain.header.get`.
 pub(crate) fn header_of(at: &Snapshot, name: BlockName) -> Result<Answer, RpcError> {
     let height = match name {
         BlockName::Height(height) => Some(height),
-        BlockName::Hash(hash) => {
-            (0..=at.tip().height.0).rev().map(Height).find(|height| at.block_hash(*height) == Some(hash))
-        }
+        BlockName::Hash(hash) => at.block_height(&hash),
     };
     let found = height.and_then(|height| Some(TipHeader { header: at.header(height)?, height }));
     found.map(Answer::Tip).ok_or_else(|| RpcError::bad_request("no such block in the chain"))

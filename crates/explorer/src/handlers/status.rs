@@ -5,7 +5,7 @@ use birdhouse_esplora::{Answer, Cache, Lane, Question, Reply, Route, clock};
 use super::blocks::line;
 use crate::views::status::{Status, page};
 
-pub(super) const ROUTES: &[Route] = &[Route::get("/status", Lane::Memory, status, "The state of the server.")];
+pub(super) const ROUTES: &[Route] = &[Route::get("/status", Lane::Blocks, status, "The state of the server.")];
 
 fn status(question: &Question<'_>) -> Answer {
     let at = question.at;

@@ -248,6 +248,21 @@ async fn idle_connections_make_room_for_newcomers_and_busy_ones_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_behind_a_proxy_uses_up_its_own_share_by_connecting() {
+    // Nothing comes back. A proxy of this machine may use twenty times as much.
+    let limits = Limits { client_work: Some(Duration::from_millis(2)), client_work_percent: 0, ..Limits::default() };
+    let app = proxied(limits).await;
+    let mut refused = 0;
+    // Each counts as a tenth of a millisecond.
+    for _ in 0..500 {
+        refused += usize::from(app.client_at(ATTACKER).await.is_err());
+    }
+    println!("{refused} of 500 connections were refused");
+    assert!(refused > 400);
+    app.client_at(HONEST).await.expect("another client of the proxy gets in");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_never_reads_leaves_when_memory_is_short() {
     const STALLED: usize = 20;
     let app = proxied(Limits { unsent_bytes: 2_000_000, ..Limits::default() }).await;
