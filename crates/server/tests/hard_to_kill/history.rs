@@ -281,8 +281,9 @@ fn subscribe(
     if let Some(limit) = limit {
         filter["limit"] = limit.into();
     }
+    let begun = clock.now();
     let mut one =
-        Subscription { authors: authors.into_iter().collect(), limit, begun: clock.now(), ..Default::default() };
+        Subscription { authors: authors.into_iter().collect(), limit, begun, ended: begun, ..Default::default() };
     // A name of its own, so that no late event of another subscription is taken for one of this.
     let name = format!("s{}", one.begun);
     let mut ids = Vec::new();
@@ -292,15 +293,20 @@ fn subscribe(
     let listen = Micros::try_from(listen.as_micros()).unwrap();
     socket.get_ref().set_read_timeout(Some(LOOK)).unwrap();
     loop {
-        one.ended = clock.now();
-        if one.eose.is_some_and(|eose| one.ended > eose + listen) {
-            let _ = socket.send(Message::text(json!(["CLOSE", name]).to_string()));
-            return (Some((one, ids)), false);
-        }
+        let asked = clock.now();
         let text = match socket.read() {
             Ok(Message::Text(text)) => text,
             Ok(_) => continue,
-            Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+            Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                // Everything that had come by then is read. A later moment would be wrong of a thread that the machine
+                // has held up, with events waiting in its socket.
+                one.ended = asked;
+                if one.eose.is_some_and(|eose| one.ended > eose + listen) {
+                    let _ = socket.send(Message::text(json!(["CLOSE", name]).to_string()));
+                    return (Some((one, ids)), false);
+                }
+                continue;
+            }
             Err(_) => return (Some((one, ids)), true),
         };
         let message: Value = serde_json::from_str(&text).unwrap();
