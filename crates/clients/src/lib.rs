@@ -64,7 +64,7 @@ pub use forwarded::Forwarding;
 pub use hold::{Held, Quota, UsedUp};
 pub use inbox::{Inbox, Room, Worker};
 pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, Ledger, Overdrawn};
-pub use places::{NoPlace, PlaceBounds, Places};
+pub use places::{PlaceBounds, Places, TooManyHalfOpen};
 pub use rate::{Buckets, Rate};
 pub use slowest::{SlowKind, Slowest};
 pub use turns::{Payer, Turn, Turns, Waiting};

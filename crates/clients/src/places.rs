@@ -3,7 +3,8 @@
 //! An address is cheap and a network is not, so places are counted by nested networks: /24 and /32 of IPv4; /32, /48,
 //! /56 and /64 of IPv6. When all places are taken, the largest of the widest networks gives one, out of the largest
 //! network in it, and so on; there, the connection that has been silent for longest leaves. Connections that nobody
-//! names, behind a proxy, by Tor or from this machine, are one group, which counts as [`POOL_CLIENTS`] clients.
+//! names, behind a proxy, by Tor or from this machine, are one group, which counts as [`POOL_CLIENTS`] clients; in it,
+//! Tor circuits are groups of their own. When a network has as many as it may have, it gives a place in the same way.
 //!
 //! Pure: activity is a number that callers set.
 
@@ -30,14 +31,17 @@ pub struct PlaceBounds {
     pub network: usize,
 }
 
-/// The bound that a new connection would exceed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoPlace {
-    /// Connections of its address that are not complete.
-    HalfOpen,
-    /// Connections of its network.
-    Network,
+impl PlaceBounds {
+    /// Returns bounds on the connections of networks, for servers whose connections count for their client from the
+    /// first byte on. `None` is no bound.
+    pub fn of_networks(network: Option<usize>) -> Self {
+        Self { half_open: usize::MAX, network: network.unwrap_or(usize::MAX) }
+    }
 }
+
+/// The address of a new connection has too many that are not complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyHalfOpen;
 
 /// Connections by network.
 #[derive(Debug)]
@@ -74,6 +78,9 @@ struct Branch {
 /// A network as an ordered key.
 type Key = (bool, u128, u8);
 
+/// In place of a network's bits, for a Tor circuit.
+const CIRCUIT: u8 = u8::MAX;
+
 // === impl Places ===
 
 impl Places {
@@ -82,37 +89,36 @@ impl Places {
         Self { bounds, all: Branch::default(), by_id: HashMap::new(), half_open: HashMap::new() }
     }
 
-    /// Adds a connection that is not complete. An [`Origin::Unnamed`] has no bound of its own.
+    /// Adds a connection that is not complete. Returns one that must leave for it, if its network has as many as it may
+    /// have. An [`Origin::Unnamed`] has no bound of its own.
     ///
     /// # Errors
-    /// The bound that it would exceed.
-    pub fn enter(&mut self, id: u64, origin: Origin, active: Arc<AtomicU64>) -> Result<(), NoPlace> {
+    /// Its address has too many that are not complete.
+    pub fn enter(&mut self, id: u64, origin: Origin, active: Arc<AtomicU64>) -> Result<Option<u64>, TooManyHalfOpen> {
         let path = path(origin);
         let address = *path.last().expect("a path has a network");
         if address.is_some() && self.half_open.get(&address).is_some_and(|count| *count >= self.bounds.half_open) {
-            return Err(NoPlace::HalfOpen);
+            return Err(TooManyHalfOpen);
         }
-        self.check(&path)?;
+        let leaving = self.leaving(&path);
         self.all.add(&path, id);
         *self.half_open.entry(address).or_default() += 1;
         self.by_id.insert(id, Place { path, is_half_open: true, active });
-        Ok(())
+        Ok(leaving)
     }
 
-    /// Notes that a connection is complete, and by whom. It moves to the networks of its origin.
-    ///
-    /// # Errors
-    /// The bound that it would exceed; it should leave.
-    pub fn complete(&mut self, id: u64, origin: Origin) -> Result<(), NoPlace> {
-        let Some(mut place) = self.by_id.remove(&id) else { return Ok(()) };
+    /// Notes that a connection is complete, and by whom. It moves to the networks of its origin. Returns a connection
+    /// that must leave for it, if one of these has as many as it may have.
+    pub fn complete(&mut self, id: u64, origin: Origin) -> Option<u64> {
+        let mut place = self.by_id.remove(&id)?;
         self.forget(id, &place);
         let path = path(origin);
         // Its own networks have it already.
-        let checked = if path == place.path { Ok(()) } else { self.check(&path) };
+        let leaving = if path == place.path { None } else { self.leaving(&path) };
         (place.path, place.is_half_open) = (path, false);
         self.all.add(&place.path, id);
         self.by_id.insert(id, place);
-        checked
+        leaving
     }
 
     /// Removes a connection.
@@ -125,8 +131,12 @@ impl Places {
     /// Returns the connection that leaves when there is no place: the one of the largest group that has been silent for
     /// longest.
     pub fn idlest(&self) -> Option<u64> {
+        self.idlest_of(&self.all)
+    }
+
+    fn idlest_of(&self, branch: &Branch) -> Option<u64> {
         let mut found = Vec::new();
-        self.all.largest(&mut found);
+        branch.largest(&mut found);
         let active = |id: &u64| self.by_id.get(id).map_or(0, |place| place.active.load(Ordering::Relaxed));
         found.into_iter().min_by_key(|id| (active(id), *id))
     }
@@ -136,16 +146,17 @@ impl Places {
         self.half_open.values().sum()
     }
 
-    fn check(&self, path: &[Network]) -> Result<(), NoPlace> {
-        let mut branch = &self.all;
+    /// Returns the idlest connection of the narrowest network of a path that has as many as it may have.
+    fn leaving(&self, path: &[Network]) -> Option<u64> {
+        let (mut branch, mut full) = (&self.all, None);
         for network in path {
             let Some(inner) = branch.inner.get(network) else { break };
             if inner.count >= self.most(*network) {
-                return Err(NoPlace::Network);
+                full = Some(inner);
             }
             branch = inner;
         }
-        Ok(())
+        full.and_then(|branch| self.idlest_of(branch))
     }
 
     /// Returns the bound of a network. Narrower ones are bounded as clients are.
@@ -177,9 +188,9 @@ impl Places {
 /// Returns the networks of an origin, widest first.
 fn path(origin: Origin) -> Vec<Network> {
     let Origin::Client(address) = origin else { return vec![None] };
-    if let ClientKey::Circuit(_) = ClientKeying::default().key(origin) {
+    if let circuit @ ClientKey::Circuit(_) = ClientKeying::default().key(origin) {
         // Circuits are not addresses: all of them are in one /64.
-        return vec![None];
+        return vec![None, Some(circuit)];
     }
     let bits: &[u8] = if address.is_ipv4() { &IPV4_BITS } else { &IPV6_BITS };
     bits.iter().map(|bits| Some(ClientKey::network(address, *bits, *bits))).collect()
@@ -239,11 +250,15 @@ fn key(network: Network) -> Key {
     match network {
         Some(ClientKey::Network(IpAddr::V4(address), bits)) => (false, address.to_bits().into(), bits),
         Some(ClientKey::Network(IpAddr::V6(address), bits)) => (true, address.to_bits(), bits),
-        _ => (false, u128::MAX, 0),
+        Some(ClientKey::Circuit(circuit)) => (true, circuit.into(), CIRCUIT),
+        Some(ClientKey::Pool) | None => (false, u128::MAX, 0),
     }
 }
 
 fn network((is_ipv6, address, bits): Key) -> Network {
+    if bits == CIRCUIT {
+        return u64::try_from(address).ok().map(ClientKey::Circuit);
+    }
     let address = match (is_ipv6, u32::try_from(address)) {
         (true, _) => IpAddr::V6(address.into()),
         (false, Ok(address)) => IpAddr::V4(address.into()),

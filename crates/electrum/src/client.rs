@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use birdhouse_net::{Framed, Framing, Meter, Outbox, Pool, Seat, Unsent};
+use birdhouse_net::{Framed, Framing, Meter, Outbox, Pool, Unsent};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
@@ -17,7 +17,6 @@ pub(crate) struct Client {
     /// Listener that accepted the connection.
     listener: Arc<Listener>,
     pub(crate) meter: Arc<Meter>,
-    pub(crate) seat: Arc<Seat>,
     /// The last reads for this client waited for the disk.
     pub(crate) is_stalled: AtomicBool,
     pub(crate) outbox: Outbox,
@@ -31,18 +30,13 @@ pub(crate) struct Client {
 
 impl Client {
     /// A client whose messages are framed by `F`; its replies count in `unsent_all` and in its own pool.
-    pub(crate) fn new<F: Framing>(
-        listener: Arc<Listener>,
-        (meter, seat): (Arc<Meter>, Arc<Seat>),
-        unsent_all: &Pool,
-    ) -> Arc<Self> {
+    pub(crate) fn new<F: Framing>(listener: Arc<Listener>, meter: Arc<Meter>, unsent_all: &Pool) -> Arc<Self> {
         let in_flight_max = listener.limits.requests_in_flight.max(1);
         let unsent = Unsent { all: unsent_all.clone(), client: meter.unsent() };
         Arc::new(Self {
             outbox: Outbox::new::<F>(listener.limits.outgoing_bytes, unsent),
             listener,
             meter,
-            seat,
             is_stalled: AtomicBool::new(false),
             recheck: Notify::new(),
             in_flight: Semaphore::new(in_flight_max as usize),

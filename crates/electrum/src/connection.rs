@@ -115,9 +115,7 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
             }
             Ok(Next::Idle | Next::Unanswered | Next::Slow) | Err(_) => return Ending::Hopeless,
         }
-        let now = Instant::now();
-        client.seat.touch(now);
-        let mut pending = PendingRequests::new(service, client, now);
+        let mut pending = PendingRequests::new(service, client, Instant::now());
         let is_refused = pending.is_refused();
         let mut has_message = true;
         while has_message {

@@ -10,10 +10,10 @@ bounds! {
     /// The bounds of one listener.
     Limits, given as LimitsGiven {
         /// Open connections.
-        connections: usize = 10_000 => "for a new one, the idlest of the largest network leaves",
+        connections: usize = 10_000 => "for a new one, the connection of the largest network that has been silent for longest is closed",
         /// Open connections of one network: an IPv4 /24 or IPv6 /48. An IPv6 /32 has four times as many.
         network_connections: Option<usize> = Some(1000) =>
-            "a new connection is closed; over plain TCP it gets error -101 first, if a PROXY header named it",
+            "for a new one, that of its connections that has been silent for longest is closed",
         /// Open connections of one client: an IPv4 address, an IPv6 network, or a Tor circuit.
         client_connections: Option<usize> = Some(50) =>
             "a new connection is closed; over plain TCP it gets error -101 first",
@@ -62,7 +62,7 @@ bounds! {
         processors: u16 = 0 => "requests wait for their turn; one client holds at most one turn for each processor and, while others ask, one for every second processor, at least one",
         /// Threads that read the index from disk, at least 1.
         read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
-        /// Concurrent requests to the node, at least 1.
+        /// Concurrent requests to the node, 1 to 32.
         node_calls: u16 = 8 => "requests of wallets and of REST wait for their turn; one client has at most half of the calls",
         /// Scripts and outpoints that all connections subscribe to.
         subscriptions: usize = 5_000_000 => "the request gets error -101",
@@ -132,9 +132,9 @@ impl Limits {
         }
     }
 
-    /// Bounds of networks. Connections that are not complete count for their client already.
+    /// Bounds of networks.
     pub(crate) fn places(&self) -> PlaceBounds {
-        PlaceBounds { half_open: usize::MAX, network: self.network_connections.unwrap_or(usize::MAX) }
+        PlaceBounds::of_networks(self.network_connections)
     }
 
     /// Returns the tables of the manual, in Markdown.
@@ -158,8 +158,13 @@ impl ServerLimits {
         }
     }
 
+    /// Returns [`Self::node_calls`] within its bounds. Core answers with 16 threads and queues 64 requests.
+    pub fn node_calls(&self) -> u16 {
+        self.node_calls.clamp(1, 32)
+    }
+
     /// Returns the largest number of threads that wait for disk and node or work for clients.
     pub fn blocking_threads(&self) -> usize {
-        2 * self.processors() + usize::from(self.read_threads) + usize::from(self.node_calls)
+        2 * self.processors() + usize::from(self.read_threads) + usize::from(self.node_calls())
     }
 }

@@ -29,7 +29,7 @@ pub struct Overview {
     pub counted: Counted,
     /// Connections that are open, by listener.
     pub connections: Vec<(String, usize)>,
-    /// Connections that were closed because of bounds on all connections and on those of a network.
+    /// Connections that were closed to make room for others.
     pub refused_connections: SeatCounts,
     /// Clients that are connected or have used work that is not forgiven yet.
     pub clients: usize,

@@ -71,7 +71,7 @@ impl Service {
             processors: Turns::of_processors(limits.processors()),
             disk: Turns::shared(limits.read_threads),
             disk_stall: DiskStall::new(Instant::now()),
-            node_calls: Turns::shared(limits.node_calls),
+            node_calls: Turns::shared(limits.node_calls()),
             partial: PartialMessages::new(limits.partial_message_bytes),
             unsent: Pool::new(limits.unsent_bytes),
             settings,

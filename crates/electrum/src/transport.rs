@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_net::{
-    Accepted, ClientBounds, Compression, ConnectionGuard, Frames, Lines, Response, Seat, StatusCode, Stream, Transport,
-    Upgraded, handshake, plain_response, upgrade,
+    Accepted, ClientBounds, Compression, ConnectionGuard, Frames, Lines, Response, Seated, StatusCode, Stream,
+    Transport, Upgraded, handshake, plain_response, upgrade,
 };
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -25,7 +25,6 @@ use crate::settings::Listener;
 struct Newcomer {
     listener: Arc<Listener>,
     guard: ConnectionGuard,
-    seat: Arc<Seat>,
     stream: Framed,
     stopped: watch::Receiver<()>,
     _permit: OwnedSemaphorePermit,
@@ -49,17 +48,17 @@ pub(crate) async fn converse(service: Arc<Service>, accepted: Accepted<Limits>) 
 async fn serve(service: Arc<Service>, accepted: Accepted<Limits>) {
     let (within, stopped) = (accepted.listener.limits.handshake_timeout, accepted.stopped.clone());
     let Some(newcomer) = handshake(within, stopped, greet(&service, accepted)).await else { return };
-    let Newcomer { listener, guard, seat, stream, mut stopped, _permit } = newcomer;
+    let Newcomer { listener, guard, stream, mut stopped, _permit } = newcomer;
     // The dropped sender is what `changed` reports as an error.
     let shutdown = async { drop(stopped.changed().await) };
     let meter = Arc::clone(&guard.meter);
     match stream {
         Framed::Lines(stream) => {
-            let client = Client::new::<Lines>(listener, (meter, seat), &service.unsent);
+            let client = Client::new::<Lines>(listener, meter, &service.unsent);
             connection::run(service, client, (Lines::default(), Vec::new()), stream, shutdown).await;
         }
         Framed::Frames(Upgraded { stream, read, compression }) => {
-            let client = Client::new::<Frames>(listener, (meter, seat), &service.unsent);
+            let client = Client::new::<Frames>(listener, meter, &service.unsent);
             connection::run(service, client, (Frames::new(compression), read), stream, shutdown).await;
         }
     }
@@ -69,14 +68,11 @@ async fn serve(service: Arc<Service>, accepted: Accepted<Limits>) {
 /// replies leave in the pieces in which they were made.
 ///
 /// # Errors
-/// The handshake failed, or the client or its network has too many connections.
+/// The handshake failed, or the client has too many connections.
 async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newcomer> {
     let origin = accepted.origin().await?;
     let Accepted { id, listener, socket, permit, stopped, seat, .. } = accepted;
-    if !seat.complete(origin) {
-        refuse(&socket, &listener.transport, &RpcError::excessive("too many connections from one network"));
-        return Err(Error::other("the client's network has too many connections"));
-    }
+    seat.complete(origin);
     let Limits { client_connections, client_work, client_work_percent, client_unsent_bytes, .. } = listener.limits;
     let bounds = ClientBounds {
         connections: client_connections,
@@ -93,12 +89,12 @@ async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newc
         refuse(&socket, &listener.transport, &RpcError::overdrawn(overdrawn));
         return Err(Error::other("the client has used more than its share"));
     }
-    let stream = listener.transport.open(socket).await?;
+    let stream = listener.transport.open(Seated::new(socket, seat)).await?;
     let stream = match &listener.transport {
         Transport::Tcp | Transport::Tls(_) => Framed::Lines(stream),
         Transport::Ws | Transport::Wss(_) => Framed::Frames(upgrade(stream, Compression::Off, admit).await?.0),
     };
-    Ok(Newcomer { listener, guard, seat, stream, stopped, _permit: permit })
+    Ok(Newcomer { listener, guard, stream, stopped, _permit: permit })
 }
 
 /// Accepts any request for a WebSocket.

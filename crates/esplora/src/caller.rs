@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use birdhouse_net::{Compression, Meter, Seat, Unsent};
+use birdhouse_net::{Compression, Meter, Unsent};
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -11,7 +11,6 @@ use tokio::sync::watch;
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) meter: Arc<Meter>,
-    pub(crate) seat: Arc<Seat>,
     pub(crate) unsent: Unsent,
     /// Changes, as its sender is dropped, when the server ends.
     pub(crate) stopped: watch::Receiver<()>,

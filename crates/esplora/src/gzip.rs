@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use birdhouse_net::{Executor, Meter, Unfinished};
@@ -21,11 +21,10 @@ use hyper::body::Body as _;
 use crate::caller::Caller;
 use crate::reads::Reads;
 use crate::reply::EVENTS;
+use crate::whole_body::PIECE_BYTES;
 
 /// Bytes above which an answer is compressed for clients that accept it.
 const COMPRESS_ABOVE: u64 = 1024;
-/// Bytes of a piece that are compressed on the thread at hand: some hundred microseconds.
-const INLINE_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of compressed output that leave together.
 const OUTPUT_BYTES: usize = 8 * 1024;
 /// Memory of an encoder: window, hash chains and symbols (`deflateInit2` in zlib's manual), and its output.
@@ -34,27 +33,27 @@ const ENCODER_BYTES: usize = 300_000;
 /// A body that is compressed as it is read.
 struct Compressed {
     plain: Body,
-    /// `None` when the end has been given.
+    /// Made with the first piece.
     encoder: Option<GzEncoder<Vec<u8>>>,
+    has_ended: bool,
     reads: Arc<Reads>,
     meter: Arc<Meter>,
-    _encoder: Unfinished,
+    _held: Unfinished,
 }
 
 /// Compresses the answer if its client accepts gzip (RFC 9110, section 12.5.3), it is long enough, and memory for
-/// unread answers has room for an encoder.
+/// unread answers has ample room.
 pub(crate) async fn with_gzip(State(reads): State<Arc<Reads>>, request: Request, next: Next) -> Response {
-    let (accepts, caller) = (accepts_gzip(request.headers()), request.extensions().get::<Caller>().cloned());
+    let accepts = request.method() != Method::HEAD && accepts_gzip(request.headers());
+    let caller = request.extensions().get::<Caller>().cloned();
     let mut response = next.run(request).await;
-    if !is_compressible(&response) {
-        return response;
+    let is_compressible = is_compressible(&response);
+    if is_compressible || response.status() == StatusCode::NOT_MODIFIED {
+        response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));
     }
-    response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));
-    let Some(caller) = caller.filter(|_| accepts) else { return response };
+    let caller = caller.filter(|caller| is_compressible && accepts && caller.unsent.is_ample());
+    let Some(caller) = caller else { return response };
     let mut held = Unfinished::new(caller.unsent, usize::MAX);
-    if !held.has_room(ENCODER_BYTES) {
-        return response;
-    }
     held.add(ENCODER_BYTES);
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
@@ -73,18 +72,18 @@ fn is_compressible(response: &Response) -> bool {
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
     let codings = lines.flat_map(|line| line.split(',')).map(|item| {
-        let (coding, weight) = item.split_once(';').unwrap_or((item, ""));
+        let item = item.to_ascii_lowercase();
+        let (coding, weight) = item.split_once(';').unwrap_or((&item, ""));
         let weight = weight.trim().strip_prefix("q=").map_or(Ok(1.0), |weight| weight.trim().parse::<f32>());
-        (coding.trim().to_ascii_lowercase(), weight.is_ok_and(|weight| weight > 0.0))
+        (coding.trim().to_owned(), weight.is_ok_and(|weight| weight > 0.0))
     });
-    let accepted: Vec<(String, bool)> = codings.collect();
-    let named = |names: &[&str]| accepted.iter().find(|(coding, _)| names.contains(&coding.as_str()));
-    named(&["gzip", "x-gzip"]).or_else(|| named(&["*"])).is_some_and(|(_, is_accepted)| *is_accepted)
+    let (named, others): (Vec<_>, Vec<_>) = codings.partition(|(coding, _)| coding == "gzip" || coding == "x-gzip");
+    let is_any = |(coding, is_accepted): &(String, bool)| coding == "*" && *is_accepted;
+    if named.is_empty() { others.iter().any(is_any) } else { named.iter().any(|(_, is_accepted)| *is_accepted) }
 }
 
 fn compressed(plain: Body, reads: Arc<Reads>, meter: Arc<Meter>, held: Unfinished) -> Body {
-    let encoder = Some(GzEncoder::new(Vec::new(), Compression::default()));
-    let state = Compressed { plain, encoder, reads, meter, _encoder: held };
+    let state = Compressed { plain, encoder: None, has_ended: false, reads, meter, _held: held };
     Body::from_stream(stream::unfold(state, |mut state| async {
         let piece = state.piece().await.transpose()?;
         Some((piece, state))
@@ -94,18 +93,23 @@ fn compressed(plain: Body, reads: Arc<Reads>, meter: Arc<Meter>, held: Unfinishe
 impl Compressed {
     /// Returns the next piece; `None` after the last.
     async fn piece(&mut self) -> Result<Option<Bytes>, axum::Error> {
-        while let Some(encoder) = &mut self.encoder {
-            let Some(frame) = self.plain.frame().await.transpose()? else {
-                let encoder = self.encoder.take().expect("it is there until now");
+        while !self.has_ended {
+            let frame = self.plain.frame().await.transpose()?;
+            let _turn = self.reads.turn(&self.meter).await;
+            let mut encoder = self.encoder.take().unwrap_or_else(|| GzEncoder::new(Vec::new(), Compression::default()));
+            let Some(frame) = frame else {
+                self.has_ended = true;
                 return Ok(Some(encoder.finish().expect("memory takes everything").into()));
             };
-            let Ok(plain) = frame.into_data() else { continue };
-            let turn = self.reads.turn(&self.meter).await;
-            Executor::for_bytes(plain.len(), INLINE_BYTES_MAX)
-                .run(|| encoder.write_all(&plain).expect("memory takes everything"));
-            drop(turn);
-            if encoder.get_ref().len() >= OUTPUT_BYTES {
-                return Ok(Some(std::mem::take(encoder.get_mut()).into()));
+            if let Ok(plain) = frame.into_data() {
+                Executor::for_bytes(plain.len(), PIECE_BYTES)
+                    .run(|| encoder.write_all(&plain).expect("memory takes everything"));
+            }
+            let output = encoder.get_mut();
+            let full = (output.len() >= OUTPUT_BYTES).then(|| std::mem::take(output));
+            self.encoder = Some(encoder);
+            if let Some(full) = full {
+                return Ok(Some(full.into()));
             }
         }
         Ok(None)
@@ -163,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_whose_turn_has_not_come_is_compressed_nothing() {
+    async fn compression_waits_for_the_turn_of_its_client() {
         let (registry, reads) = (registry(), Arc::new(Reads::new(&Turns::of_processors(1), 1)));
         let [other, asking] = [client(&registry, 1), client(&registry, 2)];
         let turns = [reads.turn(&other.meter).await, reads.turn(&asking.meter).await];
@@ -180,10 +184,14 @@ mod tests {
             let line = |line: &&'static str| (header::ACCEPT_ENCODING, HeaderValue::from_static(line));
             accepts_gzip(&lines.iter().map(line).collect())
         };
-        for lines in [&["gzip"][..], &["br, GZIP;q=0.5"], &["*"], &["br", "x-gzip"], &["br;q=0, *;q=0.1"]] {
+        for lines in
+            [&["gzip"][..], &["br, GZIP;q=0.5"], &["*"], &["br", "x-gzip"], &["br;q=0, *;q=0.1"], &["x-gzip;q=0, gzip"]]
+        {
             assert!(accepts(lines), "{lines:?}");
         }
-        for lines in [&[][..], &[""], &["br"], &["gzip;q=0"], &["*, gzip;q=0"], &["gzip;q=x"], &["*; q=0.0"]] {
+        for lines in
+            [&[][..], &[""], &["br"], &["gzip;q=0"], &["*, gzip;q=0"], &["gzip;q=x"], &["gzip;Q=0"], &["*; q=0.0"]]
+        {
             assert!(!accepts(lines), "{lines:?}");
         }
     }

@@ -10,9 +10,10 @@ bounds! {
     /// The bounds of the REST API.
     Limits, given as LimitsGiven {
         /// Open connections.
-        connections: usize = 10_000 => "for a new one, the idlest of the largest network leaves",
+        connections: usize = 10_000 => "for a new one, the connection of the largest network that has been silent for longest is closed",
         /// Open connections of one network: an IPv4 /24 or IPv6 /48. An IPv6 /32 has four times as many.
-        network_connections: Option<usize> = Some(1000) => "a new connection is closed",
+        network_connections: Option<usize> = Some(1000) =>
+            "for a new one, that of its connections that has been silent for longest is closed",
         /// Open connections of one client.
         client_connections: Option<usize> = Some(50) => "a new connection is closed",
         /// Processor and node time that one client may use in a burst, with a small charge for every request and byte.
@@ -27,7 +28,7 @@ bounds! {
         body_timeout: Duration = Duration::from_secs(30) => "status 408",
         /// Time in which the client reads nothing of what is written to it.
         write_timeout: Duration = Duration::from_mins(1) => "the connection is closed",
-        /// Time for an answer that is made as the client reads it. Until then, what merges have replaced stays on disk.
+        /// Time for an answer that is made as the client reads it. Files that merges replace stay until it ends.
         download_timeout: Duration = Duration::from_hours(1) => "the connection is closed",
         /// Bytes of a request's body.
         body_bytes: usize = 1_000_000 => "status 413",
@@ -36,7 +37,7 @@ bounds! {
         /// Threads that read the index from disk, at least 1.
         read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
         /// Memory for answers that clients have not read, and for bodies of requests; answers that were begun before it
-        /// was used up go to twice this at most.
+        /// was used up go to twice this at most. Beyond half of it, answers are not compressed.
         unsent_bytes: usize = 256_000_000 => "status 503",
         /// Addresses and transactions that all WebSockets track.
         tracked: usize = 200_000 => "further ones are not tracked, and an error of `/v1/ws` says so",
@@ -130,13 +131,12 @@ impl Limits {
         }
     }
 
-    /// Bounds of networks. Connections that are not complete count for their client already.
+    /// Bounds of networks.
     pub(crate) fn places(&self) -> PlaceBounds {
-        PlaceBounds { half_open: usize::MAX, network: self.network_connections.unwrap_or(usize::MAX) }
+        PlaceBounds::of_networks(self.network_connections)
     }
 
-    /// Returns the largest number of threads that wait for the disk, beside those that hold turns which other servers
-    /// may take, too.
+    /// Returns the largest number of threads that wait for the disk.
     pub fn blocking_threads(&self) -> usize {
         self.read_threads.into()
     }

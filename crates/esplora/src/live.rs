@@ -149,9 +149,8 @@ impl Connection {
 
     /// Reads a message and answers it, in the client's turn.
     async fn hear(&mut self) -> Step {
-        let (meter, now) = (Arc::clone(&self.caller.meter), std::time::Instant::now());
-        self.caller.seat.touch(now);
-        if meter.check(now).is_err() {
+        let meter = Arc::clone(&self.caller.meter);
+        if meter.check(std::time::Instant::now()).is_err() {
             return Err(overdrawn());
         }
         let wishes = {

@@ -46,7 +46,7 @@ pub(crate) fn tree_of(at: &Snapshot, txid: &Txid) -> Result<Option<TreeJson>> {
     unmarked_tree(at, txid).map(|tree| tree.marked(at)).transpose()
 }
 
-/// Returns the same without a look at the blocks, each of which takes a lookup.
+/// Returns the same without a lookup in the blocks for each version.
 fn unmarked_tree(at: &Snapshot, txid: &Txid) -> Option<TreeJson> {
     let known = at.mempool().replacements();
     build(known, &known.latest(txid), None, &mut { VERSIONS_SHOWN })

@@ -23,7 +23,6 @@ use crate::caller::{Caller, Switching};
 use crate::endpoints::{self, Route};
 use crate::event_stream;
 use crate::failure::{Failure, Refusal};
-use crate::gzip::with_gzip;
 use crate::limits::BLOCK_PIECE_BYTES;
 use crate::pages::Pages;
 use crate::params::Params;
@@ -39,12 +38,12 @@ const CORS_S: &str = "86400";
 /// Returns the service of requests to the API: every endpoint at its path, and under `/api`.
 pub(crate) fn api_router(service: &Arc<Service>) -> Router {
     let of_filters = endpoints::of_filters().filter(|_| service.settings.filters.is_some());
-    compressing(service, of_api(routed(service, endpoints::all()), routed(service, of_filters)))
+    of_api(routed(service, endpoints::all()), routed(service, of_filters))
 }
 
 /// Returns the same with the endpoints that only private listeners serve.
 pub(crate) fn private_router(service: &Arc<Service>) -> Router {
-    compressing(service, of_api(routed(service, endpoints::all().chain(endpoints::internal())), Router::new()))
+    of_api(routed(service, endpoints::all().chain(endpoints::internal())), Router::new())
 }
 
 /// Returns the API bare and under `/api`, and paths that are served bare alone.
@@ -65,19 +64,15 @@ pub(crate) fn pages_router(service: &Arc<Service>, pages: &'static Pages) -> Rou
         .method_not_allowed_fallback(no_endpoint)
         .layer(middleware::from_fn(with_cors));
     let no_page = async || refusal(Failure::not_found("There is no such page."));
-    let pages = routed(service, pages.routes.iter().copied().flatten())
+    routed(service, pages.routes.iter().copied().flatten())
         .fallback(no_page)
         .method_not_allowed_fallback(no_page)
-        .layer(middleware::map_response(async |response| as_page(pages, response)));
-    compressing(service, pages.nest("/api", api))
+        .layer(middleware::map_response(async |response| as_page(pages, response)))
+        .nest("/api", api)
 }
 
 fn routed(service: &Arc<Service>, routes: impl Iterator<Item = &'static Route>) -> Router {
     routes.fold(Router::new(), |router, route| router.route(route.path, handler(service, route)))
-}
-
-fn compressing(service: &Arc<Service>, router: Router) -> Router {
-    router.layer(middleware::from_fn_with_state(Arc::clone(&service.reads), with_gzip))
 }
 
 fn handler(service: &Arc<Service>, route: &'static Route) -> MethodRouter {

@@ -10,6 +10,7 @@ use birdhouse_clients::SlowKind;
 use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats};
 use tokio::net::TcpListener;
 
+use crate::gzip::with_gzip;
 use crate::pages::Pages;
 use crate::routes;
 use crate::service::Service;
@@ -39,7 +40,7 @@ pub struct Server {
 pub struct Overview {
     /// Connections that are open, by listener.
     pub connections: Vec<(String, usize)>,
-    /// Connections that were closed because of bounds on all connections and on those of a network.
+    /// Connections that were closed to make room for others.
     pub refused_connections: SeatCounts,
     /// The slowest endpoints and pages, by the time that their answers took, with the wait for a turn.
     pub slowest: Vec<SlowKind>,
@@ -77,14 +78,14 @@ impl Server {
     /// answered.
     ///
     /// Needs a Tokio runtime with time and I/O enabled, and room for [`crate::Limits::blocking_threads`] blocking
-    /// threads.
+    /// threads, and as many more as [`Settings::node_calls`] has turns.
     pub async fn serve(self, sockets: Sockets, grace: Duration, shutdown: impl Future<Output = ()>) {
         let Self { service } = self;
         let Sockets { api, private, pages } = sockets;
-        let mut listeners = routed(api, routes::api_router(&service));
-        listeners.extend(routed(private, routes::private_router(&service)));
+        let mut listeners = routed(&service, api, routes::api_router(&service));
+        listeners.extend(routed(&service, private, routes::private_router(&service)));
         if let Some((pages, sockets)) = pages {
-            listeners.extend(routed(sockets, routes::pages_router(&service, pages)));
+            listeners.extend(routed(&service, sockets, routes::pages_router(&service, pages)));
         }
         let limits = &service.settings.limits;
         let seats = Seats::new(limits.places(), Vec::new(), Arc::clone(&service.refused), Instant::now());
@@ -97,10 +98,12 @@ impl Server {
 
 /// Sockets whose requests one router answers.
 fn routed(
+    service: &Service,
     sockets: Vec<(TcpListener, Listener)>,
     router: Router,
 ) -> Vec<(TcpListener, birdhouse_net::Listener<Router>)> {
-    let router = router.layer(middleware::from_fn(with_close));
+    let gzip = middleware::from_fn_with_state(Arc::clone(&service.reads), with_gzip);
+    let router = router.layer(gzip).layer(middleware::from_fn(with_close));
     let routed = |(socket, listener): (TcpListener, Listener)| {
         let birdhouse_net::Listener { name, transport, proxy, limits: () } = listener;
         (socket, birdhouse_net::Listener { name, transport, proxy, limits: router.clone() })

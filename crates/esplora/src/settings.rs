@@ -9,7 +9,7 @@ use bitcoin::Network;
 
 use crate::limits::{Limits, processors};
 
-/// Concurrent requests to the node of a server that shares its turns with no other one.
+/// Concurrent requests to the node, unless the settings share the turns of another server.
 const NODE_CALLS: u16 = 8;
 
 /// A listener for HTTP: its transport is [`Tcp`](birdhouse_net::Transport::Tcp) or

@@ -7,7 +7,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::Request;
 use birdhouse_clients::Overdrawn;
-use birdhouse_net::{Accepted, ConnectionGuard, Seat, Stream, Unsent, Upgraded, handshake};
+use birdhouse_net::{Accepted, ConnectionGuard, Meter, Seated, Stream, Unsent, Upgraded, handshake};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -27,7 +27,6 @@ use crate::slow_write::SlowWrite;
 struct Welcome {
     service: Arc<Service>,
     guard: ConnectionGuard,
-    seat: Arc<Seat>,
     _permit: OwnedSemaphorePermit,
     stopped: watch::Receiver<()>,
 }
@@ -45,20 +44,18 @@ async fn serve_seated(service: Arc<Service>, accepted: Accepted<Router>) {
     let router = accepted.listener.limits.clone();
     let (within, stopped) = (service.settings.limits.handshake_timeout, accepted.stopped.clone());
     let greeted = handshake(within, stopped.clone(), greet(&service, accepted)).await;
-    let Some((guard, stream, seat, permit)) = greeted else { return };
-    Welcome { service, guard, seat, _permit: permit, stopped }.converse(router, stream).await;
+    let Some((guard, stream, permit)) = greeted else { return };
+    Welcome { service, guard, _permit: permit, stopped }.converse(router, stream).await;
 }
 
 /// Reads the client's address, registers the connection, and does its TLS handshake.
 async fn greet(
     service: &Service,
     mut accepted: Accepted<Router>,
-) -> Result<(ConnectionGuard, Stream, Arc<Seat>, OwnedSemaphorePermit)> {
+) -> Result<(ConnectionGuard, Stream, OwnedSemaphorePermit)> {
     let origin = accepted.origin().await?;
     let Accepted { id, listener, socket, permit, seat, .. } = accepted;
-    if !seat.complete(origin) {
-        return Err(Error::other("the client's network has too many connections"));
-    }
+    seat.complete(origin);
     let (registry, bounds) = (&service.registry, service.settings.limits.client());
     let entered = registry.enter(id, &listener.name, origin, &bounds, Instant::now());
     let guard = entered.ok_or_else(|| Error::other("the client has too many connections"))?;
@@ -68,7 +65,7 @@ async fn greet(
     if charged.is_err() && listener.transport.certificate().is_some() {
         return Err(Error::other("the client has used more than its share"));
     }
-    Ok((guard, listener.transport.open(socket).await?, seat, permit))
+    Ok((guard, listener.transport.open(Seated::new(socket, seat)).await?, permit))
 }
 
 impl Welcome {
@@ -76,8 +73,7 @@ impl Welcome {
         let meter = Arc::clone(&self.guard.meter);
         let unsent = Unsent { all: self.service.unsent.clone(), client: meter.unsent() };
         let switching = Arc::default();
-        let (seat, stopped) = (Arc::clone(&self.seat), self.stopped.clone());
-        let caller = Caller { meter: Arc::clone(&meter), seat, unsent, stopped, switching };
+        let caller = Caller { meter: Arc::clone(&meter), unsent, stopped: self.stopped.clone(), switching };
         let answered = caller.clone();
         let router = TowerToHyperService::new(router);
         let answer = service_fn(move |mut request: Request<Incoming>| {
@@ -85,7 +81,7 @@ impl Welcome {
             request.extensions_mut().insert(caller.clone());
             let answer = router.call(request);
             async move {
-                charge(&caller).await;
+                charge(&caller.meter).await;
                 answer.await
             }
         });
@@ -121,12 +117,10 @@ impl Welcome {
     }
 }
 
-/// Notes a client's request, and charges it for the heads of request and answer. One that has used its share waits, and
-/// no further request of its connection is taken meanwhile.
-async fn charge(caller: &Caller) {
-    let now = Instant::now();
-    caller.seat.touch(now);
-    if let Err(Overdrawn { wait }) = caller.meter.charge(REQUEST_WORK, now) {
+/// Charges a client for the heads of a request and its answer. One that has used its share waits, and no further
+/// request of its connection is taken meanwhile.
+async fn charge(meter: &Meter) {
+    if let Err(Overdrawn { wait }) = meter.charge(REQUEST_WORK, Instant::now()) {
         sleep(wait.min(OVERDRAWN_PAUSE)).await;
     }
 }

@@ -1,7 +1,8 @@
 //! An answer that is in memory, as a body in pieces.
 //!
-//! A compressor and a socket take all that a body has in one poll. With a body in one piece that was up to 16 MB, and a
-//! thread of the runtime, which serves other clients as well, was busy with it for a tenth of a second.
+//! A socket takes all that a body has in one poll, and so does whatever compresses it. With a body in one piece that
+//! was up to 16 MB, and a thread of the runtime, which serves other clients as well, was busy with it for a tenth of a
+//! second.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,7 +12,7 @@ use axum::body::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
 /// Bytes of a piece: compressing them takes some hundred microseconds.
-const PIECE_BYTES: usize = 16 * 1024;
+pub(crate) const PIECE_BYTES: usize = 16 * 1024;
 
 /// A body that lets other tasks run after each piece.
 pub(crate) struct WholeBody {

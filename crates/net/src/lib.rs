@@ -30,6 +30,7 @@ mod unsent;
 // From an address to a conversation.
 mod listener;
 mod proxy;
+mod seated;
 mod seats;
 mod tls;
 
@@ -49,6 +50,7 @@ pub use offload::{Executor, offload};
 pub use outbox::{Framed, Outbox, Patience, write_now};
 pub use proxy::{Proxy, V2_REST_BYTES_MAX};
 pub use registry::{ConnectionGuard, ConnectionIds, ConnectionInfo, Registry, Traffic};
+pub use seated::Seated;
 pub use seats::{Seat, SeatCounters, SeatCounts, Seats};
 pub use tls::{Certificate, CertificateError};
 pub use unsent::{Pool, SHARE_BYTES, Unfinished, Unsent};

@@ -23,6 +23,8 @@ use crate::tls::Certificate;
 
 /// Pause when the system has no socket to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time after which another connection is sent away, if the one before has not left.
+const DISPLACE_PAUSE: Duration = Duration::from_millis(100);
 /// Processor time that an accepted socket is charged for: task, HTTP head, upgrade.
 const SOCKET_WORK: Duration = Duration::from_micros(100);
 /// Processor time that a TLS handshake is charged for, whether it succeeds or not: a signature and two key agreements.
@@ -67,14 +69,15 @@ pub struct Accepted<L> {
     pub from: SocketAddr,
     /// Held while the connection lasts.
     pub permit: OwnedSemaphorePermit,
-    /// Its seat, held while it lasts: it ends when [`Seat::displaced`] completes.
+    /// Its seat, held while it lasts: it ends when [`Seat::displaced`] completes. [`Seated`](crate::Seated) keeps it
+    /// active.
     pub seat: Arc<Seat>,
     /// Changes, as its sender is dropped, when the server ends.
     pub stopped: watch::Receiver<()>,
 }
 
 /// Places for connections. When all are taken, the idlest connection of the largest group of clients leaves for a new
-/// one. Networks with too many get no place at all.
+/// one.
 #[derive(Debug, Clone)]
 pub struct Room {
     places: Arc<Semaphore>,
@@ -121,7 +124,7 @@ impl Transport {
     }
 
     /// Does the handshake of TLS, where the transport has it.
-    pub async fn open(&self, socket: TcpStream) -> Result<Stream> {
+    pub async fn open(&self, socket: impl Io + 'static) -> Result<Stream> {
         Ok(match self {
             Self::Tcp | Self::Ws => Box::new(socket),
             Self::Tls(certificate) | Self::Wss(certificate) => Box::new(certificate.accept(socket).await?),
@@ -179,15 +182,21 @@ async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'stati
             // Closed without a word: to answer would cost more than to ask.
             continue;
         };
-        let permit = if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
-            permit
-        } else {
+        let permit = loop {
+            if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
+                break Some(permit);
+            }
             seats.displace();
             tokio::select! {
-                _ = stopped.changed() => break,
-                permit = Arc::clone(&places).acquire_owned() => permit.expect("the semaphore is never closed"),
+                _ = stopped.changed() => break None,
+                permit = Arc::clone(&places).acquire_owned() => {
+                    break Some(permit.expect("the semaphore is never closed"));
+                }
+                // That one waits for the node or the disk, and cannot leave before.
+                () = sleep(DISPLACE_PAUSE) => {}
             }
         };
+        let Some(permit) = permit else { break };
         accepted_count += 1;
         let (listener, stopped) = (Arc::clone(&listener), for_connections.clone());
         let span = debug_span!("connection", listener = listener.name, id);

@@ -72,6 +72,17 @@ enum Phase {
     Closed,
 }
 
+/// The one that writes what waits. When it goes, nobody does.
+struct Writer<'a>(&'a Outbox);
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        self.0.forget();
+        self.0.drained.notify_waiters();
+        self.0.closed.notify_waiters();
+    }
+}
+
 impl Outbox {
     /// An outbox that frames its messages as `F` says.
     pub fn new<F: Framing>(bytes_max: usize, unsent: Unsent) -> Self {
@@ -183,23 +194,30 @@ impl Outbox {
         }
     }
 
-    /// Writes until [`Self::close`], a broken socket, or a client that takes no byte for `stalled`.
-    pub async fn drain(&self, mut socket: impl AsyncWrite + Unpin, stalled: Duration) {
-        let mut written = Vec::new();
-        while let Some(bytes) = self.take(written).await {
-            if write_all(&mut socket, &bytes, WRITE_BYTES, (stalled, None)).await.is_err() {
-                break;
+    /// Writes until [`Self::close`], a broken socket, or a client that takes no byte for `stalled`. When the returned
+    /// future ends or is dropped, the outbox is closed.
+    pub fn drain<'a>(
+        &'a self,
+        mut socket: impl AsyncWrite + Unpin + 'a,
+        stalled: Duration,
+    ) -> impl Future<Output = ()> + 'a {
+        let writer = Writer(self);
+        async move {
+            // The whole value, and not what is in it: it is dropped with the future.
+            let _writer = writer;
+            let mut written = Vec::new();
+            while let Some(bytes) = self.take(written).await {
+                if write_all(&mut socket, &bytes, WRITE_BYTES, (stalled, None)).await.is_err() {
+                    break;
+                }
+                if self.state.lock().waiting.len() > 0 {
+                    yield_now().await;
+                }
+                written = bytes;
             }
-            if self.state.lock().waiting.len() > 0 {
-                yield_now().await;
-            }
-            written = bytes;
+            // A socket that is broken already needs no farewell.
+            let _ = timeout(stalled, socket.shutdown()).await;
         }
-        // A socket that is broken already needs no farewell.
-        let _ = timeout(stalled, socket.shutdown()).await;
-        self.forget();
-        self.drained.notify_waiters();
-        self.closed.notify_waiters();
     }
 
     /// Promises that [`Self::drain`] is polled later in this poll of its task: what comes until then wakes nobody. (A

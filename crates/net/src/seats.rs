@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use birdhouse_clients::{NoPlace, Origin, PlaceBounds, Places};
+use birdhouse_clients::{Origin, PlaceBounds, Places};
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -26,7 +26,7 @@ pub struct Seats {
     counters: Arc<SeatCounters>,
 }
 
-/// Counters of refusals. Seats of several listeners may share them.
+/// Counters of connections that were closed for want of places. Seats of several listeners may share them.
 #[derive(Debug, Default)]
 pub struct SeatCounters {
     half_open: AtomicU64,
@@ -49,14 +49,14 @@ pub struct Seat {
     leave: Notify,
 }
 
-/// Refusals so far.
+/// Connections that were closed for want of places so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SeatCounts {
-    /// Sockets of addresses with too many that were not complete.
+    /// New ones of addresses with too many that were not complete.
     pub half_open: u64,
-    /// Connections of networks with too many.
+    /// Connections that left for newcomers of their network, which had as many as it may have.
     pub network: u64,
-    /// Connections that left for newcomers.
+    /// Connections that left for newcomers when all places were taken.
     pub displaced: u64,
 }
 
@@ -69,31 +69,29 @@ impl Seats {
         Arc::new(Self { places: Mutex::new(state), proxies, started: now, counters })
     }
 
-    /// Gives a seat to a socket that was accepted; `None` if its address or network has too many.
+    /// Gives a seat to a socket that was accepted; `None` if its address has too many that are not complete.
     pub(crate) fn enter(self: &Arc<Self>, id: u64, from: IpAddr, proxy: &Proxy, now: Instant) -> Option<Arc<Seat>> {
         let active = Arc::new(AtomicU64::new(self.since_start_ms(now)));
         let mut state = self.places.lock();
-        if let Err(why) = state.places.enter(id, self.origin(from, proxy), Arc::clone(&active)) {
-            self.counters.count(why);
+        let Ok(leaving) = state.places.enter(id, self.origin(from, proxy), Arc::clone(&active)) else {
+            self.counters.half_open.fetch_add(1, Ordering::Relaxed);
             return None;
-        }
+        };
+        let leaving = leaving.and_then(|id| state.leave(id));
         let seat = Arc::new(Seat { all: Arc::clone(self), id, active, leave: Notify::new() });
         state.seats.insert(id, Arc::downgrade(&seat));
+        drop(state);
+        send_away(leaving, &self.counters.network);
         Some(seat)
     }
 
     /// Sends the idlest connection of the largest group away.
     pub(crate) fn displace(&self) {
-        let seat = {
+        let leaving = {
             let mut state = self.places.lock();
-            let Some(id) = state.places.idlest() else { return };
-            state.places.leave(id);
-            state.seats.remove(&id).and_then(|seat| seat.upgrade())
+            state.places.idlest().and_then(|id| state.leave(id))
         };
-        if let Some(seat) = seat {
-            self.counters.displaced.fetch_add(1, Ordering::Relaxed);
-            seat.leave.notify_one();
-        }
+        send_away(leaving, &self.counters.displaced);
     }
 
     /// Returns the number of connections that are not complete.
@@ -112,36 +110,49 @@ impl Seats {
     }
 }
 
+/// Asks a connection to leave. Without the lock, which its seat takes when it is dropped.
+fn send_away(leaving: Option<Arc<Seat>>, counter: &AtomicU64) {
+    if let Some(seat) = leaving {
+        counter.fetch_add(1, Ordering::Relaxed);
+        seat.leave.notify_one();
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Takes the place of a connection, which it has to leave.
+    fn leave(&mut self, id: u64) -> Option<Arc<Seat>> {
+        self.places.leave(id);
+        self.seats.remove(&id).and_then(|seat| seat.upgrade())
+    }
+}
+
 // === impl SeatCounters ===
 
 impl SeatCounters {
-    /// Returns the refusals so far.
+    /// Returns the numbers so far.
     pub fn counts(&self) -> SeatCounts {
         let [half_open, network, displaced] =
             [&self.half_open, &self.network, &self.displaced].map(|count| count.load(Ordering::Relaxed));
         SeatCounts { half_open, network, displaced }
-    }
-
-    fn count(&self, why: NoPlace) {
-        let counter = match why {
-            NoPlace::HalfOpen => &self.half_open,
-            NoPlace::Network => &self.network,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 // === impl Seat ===
 
 impl Seat {
-    /// Notes that the connection is complete, and who its client is; false if the client's network has too many.
-    pub fn complete(&self, origin: Origin) -> bool {
-        let completed = self.all.places.lock().places.complete(self.id, origin);
-        completed.inspect_err(|why| self.all.counters.count(*why)).is_ok()
+    /// Notes that the connection is complete, and who its client is.
+    pub fn complete(&self, origin: Origin) {
+        let leaving = {
+            let mut state = self.all.places.lock();
+            state.places.complete(self.id, origin).and_then(|id| state.leave(id))
+        };
+        send_away(leaving, &self.all.counters.network);
     }
 
-    /// Notes that the client has sent a message.
-    pub fn touch(&self, now: Instant) {
+    /// Notes that the client has sent something, or has taken something that was sent to it.
+    pub(crate) fn touch(&self, now: Instant) {
         self.active.store(self.all.since_start_ms(now), Ordering::Relaxed);
     }
 

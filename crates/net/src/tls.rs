@@ -12,7 +12,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -118,7 +117,7 @@ impl Certificate {
     }
 
     /// Does the server's side of a handshake.
-    pub async fn accept(&self, socket: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+    pub async fn accept<S: crate::Io>(&self, socket: S) -> std::io::Result<TlsStream<S>> {
         let mut stream = TlsAcceptor::from(self.config(Instant::now())).accept(socket).await?;
         stream.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
         Ok(stream)

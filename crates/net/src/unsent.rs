@@ -74,6 +74,11 @@ impl Unsent {
         held.saturating_add(bytes) <= SHARE_BYTES || (self.all.takes(bytes) && self.client.takes(bytes))
     }
 
+    /// True if more than half of both pools is free.
+    pub fn is_ample(&self) -> bool {
+        [&self.all, &self.client].iter().all(|pool| pool.bytes.load(Ordering::Relaxed) < pool.bytes_max / 2)
+    }
+
     /// True if a connection that holds `held` bytes may hold more.
     pub fn has_room(&self, held: usize) -> bool {
         held <= SHARE_BYTES || (self.all.has_room() && self.client.has_room())

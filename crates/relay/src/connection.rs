@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use birdhouse_clients::{Held, Overdrawn, Payer as _};
 use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, TagsBy, Timestamp, VerifiedEvent};
 use birdhouse_net::{
-    CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, PING_WORK, Seat, Stream, Turn,
-    Unsent, Upgraded, write_now,
+    CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, PING_WORK, Stream, Turn, Unsent,
+    Upgraded, write_now,
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
@@ -97,7 +97,6 @@ struct Connection<'a> {
     meter: Arc<Meter>,
     identity: Identity,
     inbox: Inbox,
-    seat: Arc<Seat>,
     answers: mpsc::Sender<Answer>,
     in_flight: usize,
     subscriptions: HashMap<SubscriptionId, Subscription>,
@@ -123,7 +122,6 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         meter: Arc::clone(&guard.meter),
         identity: Identity::new(random, relay.events.urls(), local),
         inbox: relay.hub.enter(LiveQueue::new(limits.live_queue_events, limits.live_queue_bytes)),
-        seat,
         answers,
         in_flight: 0,
         subscriptions: HashMap::new(),
@@ -133,7 +131,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         pause_until: None,
     };
     let greeting = message::auth(connection.identity.challenge());
-    let (meter, seat) = (Arc::clone(&connection.meter), Arc::clone(&connection.seat));
+    let meter = Arc::clone(&connection.meter);
     let serving = async {
         let mut step = connection.send(greeting).await;
         loop {
@@ -239,7 +237,6 @@ impl Connection<'_> {
     }
 
     async fn hear(&mut self) -> Step {
-        self.seat.touch(Instant::now());
         // An event takes room where it waits before it is read: until then its bytes count as a partial message.
         let (bytes, is_event) = self.incoming.peek().map_or((0, false), |bytes| (bytes.len(), is_event(bytes)));
         let room = if is_event { Some(self.relay.ingest.room(&self.meter, bytes).await) } else { None };

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{Forwarding, Origin, is_private};
-use birdhouse_net::{Accepted, ConnectionGuard, Response, Seat, StatusCode, Stream, Upgraded, plain_response, upgrade};
+use birdhouse_net::{
+    Accepted, ConnectionGuard, Response, Seat, Seated, StatusCode, Stream, Upgraded, plain_response, upgrade,
+};
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE,
@@ -65,7 +67,7 @@ pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>, seat: Arc<Se
     if !is_proxy && !has_paid(relay, from, work) {
         return Err(Error::other("the client has used more than its share"));
     }
-    let stream = listener.transport.open(socket).await?;
+    let stream = listener.transport.open(Seated::new(socket, Arc::clone(&seat))).await?;
     let owed = if is_proxy { work } else { Duration::ZERO };
     let arrival = Arrival { id, listener: &listener.name, from, local, seat: &seat, owed };
     let admit = |request: Request<Incoming>, is_websocket| admit(relay, arrival, request, is_websocket);
@@ -104,9 +106,7 @@ async fn admit(
     if !is_websocket {
         return Err(open_to_pages(about(relay, &request)));
     }
-    if !arrival.seat.complete(origin) {
-        return Err(plain_response(StatusCode::TOO_MANY_REQUESTS, "too many connections from your network\n"));
-    }
+    arrival.seat.complete(origin);
     let (bounds, now) = (relay.settings.limits.client(), Instant::now());
     let guard = relay.registry.enter(arrival.id, arrival.listener, origin, &bounds, now);
     let too_many = || plain_response(StatusCode::TOO_MANY_REQUESTS, "too many connections from your address\n");

@@ -139,7 +139,8 @@ fn refused_connections(server: &str, counts: SeatCounts, page: &mut Page<'_>) ->
     let SeatCounts { network, displaced, half_open: _ } = counts;
     page.labelled_counters(
         &format!("{server}_refused_connections"),
-        "Connections that were closed because their network has too many, or that were displaced by a newcomer.",
+        "Connections that were closed for a newcomer of their network, which has too many, or for any when all places \
+         were taken.",
         [("network", network), ("displaced", displaced)]
             .map(|(reason, count)| ([("reason", reason)], count))
             .into_iter(),

@@ -62,10 +62,12 @@ impl Setup {
             (None, None) => open_files(options, network, &index_dir, source)?,
         };
         let electrum_settings = electrum_settings(options, network)?;
-        let calls = electrum_settings.limits.node_calls;
-        let node_of_clients = node.as_ref().map(|node| node.of_clients(calls.into()));
-        if let Some(node) = &node_of_clients {
-            index.set_node_of_clients(Arc::clone(node));
+        let calls = usize::from(electrum_settings.limits.node_calls());
+        let node_of_clients = node.as_ref().map(|node| node.of_clients(calls));
+        // Reads of the index ask the node without a turn of it. With connections of their own they take none of those
+        // that a turn promises.
+        if let Some(node) = &node {
+            index.set_node_of_clients(node.of_clients(calls));
         }
         Ok(Self {
             store,

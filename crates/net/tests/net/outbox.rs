@@ -177,3 +177,17 @@ async fn when_all_hold_too_much_each_may_hold_its_share() {
     modest.drain(Vec::new(), STALLED).await;
     assert_eq!(unsent.all.bytes.load(Ordering::Relaxed), 0);
 }
+
+#[tokio::test]
+async fn an_outbox_whose_writer_is_dropped_is_closed() {
+    let unsent = unsent(1_000_000);
+    let outbox = Outbox::new::<Lines>(100, unsent.clone());
+    outbox.push(vec![7; 1000]);
+    let writing = outbox.drain(tokio::io::duplex(10).0, STALLED);
+    let mut waiting = pin!(outbox.room());
+    assert!(timeout(Duration::from_millis(10), waiting.as_mut()).await.is_err());
+    drop(writing);
+    assert!(!waiting.await);
+    outbox.closed().await;
+    assert_eq!(unsent.all.bytes.load(Ordering::Relaxed), 0);
+}
