@@ -5,6 +5,7 @@ mod frames;
 mod incoming;
 mod lines;
 mod outbox;
+mod room;
 
 use std::time::Duration;
 
