@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use birdhouse_net::{CloseCode, Framing, Incoming, Next, Outbox, PING_WORK, Stream};
 use tokio::io::{AsyncRead, split};
+use tokio::sync::Notify;
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::sleep;
 use tracing::debug;
@@ -47,6 +48,7 @@ pub(crate) async fn run<F: Framing>(
     let mut incoming = Incoming::new(reader, read_already, framing, bounds, service.partial.clone()).with_tolls();
     // Before the first subscription, so that no update falls between.
     service.followers.add(&client);
+    let (given_up, patience) = (Notify::new(), client.limits().write_timeout);
     let listening = async {
         let ending = tokio::select! {
             ending = read(&service, &client, &mut incoming) => ending,
@@ -66,9 +68,19 @@ pub(crate) async fn run<F: Framing>(
             Ending::End(code) => code,
             Ending::Hopeless => CloseCode::Away,
         });
+        if let Ending::Hopeless = ending {
+            given_up.notify_one();
+        }
         ending
     };
-    let writing = client.outbox.drain(writer, client.limits().write_timeout);
+    // What waits is still written, as long as it takes, unless it is not worth that.
+    let writing = async {
+        tokio::select! {
+            biased;
+            () = client.outbox.drain(writer, patience) => {}
+            () = async { given_up.notified().await; sleep(patience).await } => {}
+        }
+    };
     let ending = listen_and_write(&client.outbox, listening, writing).await;
     if !matches!(ending, Ending::End(CloseCode::Normal | CloseCode::Away) | Ending::Hopeless) {
         incoming.farewell().await;

@@ -32,6 +32,9 @@ bounds! {
         idle_timeout: Duration = Duration::from_mins(30) => "the connection is closed",
         /// Time in which the client reads nothing of what is written to it.
         write_timeout: Duration = Duration::from_mins(1) => "the connection is closed",
+        /// Time in which the client must have read nearly all replies to a message. Files that merges replace stay
+        /// until then.
+        reply_timeout: Duration = Duration::from_hours(1) => "the connection is closed",
         /// Bytes of a message from the client, without its line end.
         message_bytes: usize = 1_000_000 => "error -101 with id null, then the connection is closed",
         /// Bytes of a request's id, as written.

@@ -28,7 +28,8 @@ bounds! {
         body_timeout: Duration = Duration::from_secs(30) => "status 408",
         /// Time in which the client reads nothing of what is written to it.
         write_timeout: Duration = Duration::from_mins(1) => "the connection is closed",
-        /// Time for an answer that is made as the client reads it. Files that merges replace stay until it ends.
+        /// Time for an answer that is made as the client reads it, and for a message of a WebSocket. Files that merges
+        /// replace stay until then.
         download_timeout: Duration = Duration::from_hours(1) => "the connection is closed",
         /// Bytes of a request's body.
         body_bytes: usize = 1_000_000 => "status 413",

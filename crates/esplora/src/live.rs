@@ -9,7 +9,7 @@ mod tracked;
 mod tracking;
 pub(crate) mod wishes;
 
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use birdhouse_net::{
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use self::tracking::Tracking;
 use self::wishes::{Action, Wishes};
@@ -250,9 +250,12 @@ impl Connection {
     async fn flush(&mut self) -> Step {
         let usual = self.service.settings.limits.write_timeout;
         let patience = Patience { usual, crowded: usual.min(LIVE_CROWDED) };
-        let written = write_now(self.incoming.stream(), self.writer.bytes(), patience, &self.caller.unsent).await;
+        // Until then the snapshot of what it was sent before is kept.
+        let within = self.service.settings.limits.download_timeout;
+        let writing = write_now(self.incoming.stream(), self.writer.bytes(), patience, &self.caller.unsent);
+        let written = timeout(within, writing).await;
         self.writer.clear();
-        written.map_err(|error| {
+        written.map_err(Error::from).flatten().map_err(|error| {
             if error.kind() == ErrorKind::TimedOut {
                 tracing::debug!("the client does not read");
             }

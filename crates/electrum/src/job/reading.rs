@@ -34,7 +34,7 @@ pub(super) fn start(job: &Arc<Job>, turn: Turn) {
 
 /// Goes on with reads that the last thread has left behind.
 async fn resume(job: Arc<Job>) {
-    if job.client().outbox.room().await {
+    if job.room().await {
         let turn = job.service.processors.take(&job.client().meter).await;
         job.spawn_reader(turn);
         job.recruit();

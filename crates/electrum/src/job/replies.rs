@@ -21,7 +21,7 @@ pub(super) struct Replies {
     /// Epoch of the connection's state before the snapshot was taken.
     epoch: Epoch,
     /// Arrival of the requests, for their latency.
-    arrived: Instant,
+    pub(super) arrived: Instant,
     /// The requests, by their index in the job.
     slots: Vec<Slot>,
     /// `None` if each reply leaves as it is ready.

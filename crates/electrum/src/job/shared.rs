@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout_at;
 
 use crate::answer::Answer;
 use crate::client::Client;
@@ -26,6 +27,18 @@ impl Job {
     /// Returns the client that asks.
     pub(super) fn client(&self) -> &Client {
         &self.replies.client
+    }
+
+    /// Waits until the client has room for further replies; false if it will have none. A client that takes too long to
+    /// read is sent away: the job keeps its snapshot.
+    pub(super) async fn room(&self) -> bool {
+        let client = self.client();
+        let end = self.replies.arrived.checked_add(client.limits().reply_timeout);
+        let Some(end) = end else { return client.outbox.room().await };
+        timeout_at(end.into(), client.outbox.room()).await.unwrap_or_else(|_| {
+            client.meter.disconnect();
+            false
+        })
     }
 
     /// Answers the request at `index`.
@@ -52,7 +65,7 @@ impl Job {
         }
         held.add(call.bytes());
         let turn = loop {
-            if !self.client().outbox.room().await {
+            if !self.room().await {
                 return;
             }
             let turn = self.service.node_calls.take(&self.client().meter).await;

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use birdhouse_electrum::{Limits, Settings};
 use birdhouse_testkit::script::{Form, Lock};
@@ -170,6 +170,25 @@ fn pings_that_ask_for_megabytes_are_answered_as_they_are_read() {
     for _ in 0..64 {
         assert!(read_line(&mut socket).len() > DIGITS);
     }
+}
+
+#[test]
+fn a_client_that_takes_too_long_to_read_the_replies_to_one_message_is_closed() {
+    let (reply_timeout, write_timeout) = (Duration::from_millis(500), Duration::from_secs(8));
+    let limits = Limits { outgoing_bytes: 100_000, reply_timeout, write_timeout, ..Limits::default() };
+    let (_node, server) = limited(limits);
+    let mut socket = server.socket();
+    let ping = json!({ "id": 1, "method": "server.ping", "params": [1_000_000] });
+    let hello = json!({ "id": 0, "method": "server.version", "params": ["test", ["1.4", "1.7"]] });
+    socket.write_all(format!("{hello}\n{}", format!("{ping}\n").repeat(64)).as_bytes()).unwrap();
+    // It takes some at any time, so it is no client that reads nothing.
+    let (began, mut piece) = (Instant::now(), vec![0; 100_000]);
+    let mut is_closed = false;
+    while !is_closed && began.elapsed() < Duration::from_secs(40) {
+        thread::sleep(Duration::from_millis(100));
+        is_closed = !socket.read(&mut piece).is_ok_and(|bytes| bytes > 0);
+    }
+    assert!(is_closed);
 }
 
 #[test]
