@@ -3,8 +3,9 @@
 //! An address is cheap and a network is not, so places are counted by nested networks: /24 and /32 of IPv4; /32, /48,
 //! /56 and /64 of IPv6. When all places are taken, the largest of the widest networks gives one, out of the largest
 //! network in it, and so on; there, the connection that has been silent for longest leaves. Connections that nobody
-//! names, behind a proxy, by Tor or from this machine, are one group, which counts as [`POOL_CLIENTS`] clients; in it,
-//! Tor circuits are groups of their own. When a network has as many as it may have, it gives a place in the same way.
+//! names, behind a proxy, by Tor or from this machine, are one group, which counts as [`POOL_CLIENTS`] clients. In it
+//! each Tor circuit is a group, and those without a circuit are one that counts as [`POOL_CLIENTS`] circuits. When a
+//! network has as many as it may have, it gives a place in the same way.
 //!
 //! Pure: activity is a number that callers set.
 
@@ -61,7 +62,7 @@ struct Place {
     active: Arc<AtomicU64>,
 }
 
-/// A network; `None` is the group of connections that nobody names.
+/// A network; `None` is the group of connections that nobody names, and `Pool` that of those in it without a circuit.
 type Network = Option<ClientKey>;
 
 /// The connections of one network.
@@ -97,7 +98,9 @@ impl Places {
     pub fn enter(&mut self, id: u64, origin: Origin, active: Arc<AtomicU64>) -> Result<Option<u64>, TooManyHalfOpen> {
         let path = path(origin);
         let address = *path.last().expect("a path has a network");
-        if address.is_some() && self.half_open.get(&address).is_some_and(|count| *count >= self.bounds.half_open) {
+        if address != Some(ClientKey::Pool)
+            && self.half_open.get(&address).is_some_and(|count| *count >= self.bounds.half_open)
+        {
             return Err(TooManyHalfOpen);
         }
         let leaving = self.leaving(&path);
@@ -187,7 +190,7 @@ impl Places {
 
 /// Returns the networks of an origin, widest first.
 fn path(origin: Origin) -> Vec<Network> {
-    let Origin::Client(address) = origin else { return vec![None] };
+    let Origin::Client(address) = origin else { return vec![None, Some(ClientKey::Pool)] };
     if let circuit @ ClientKey::Circuit(_) = ClientKeying::default().key(origin) {
         // Circuits are not addresses: all of them are in one /64.
         return vec![None, Some(circuit)];
@@ -242,7 +245,7 @@ impl Branch {
 
 /// Returns the size by which groups are compared: connections, times the number of clients that the unnamed count as.
 fn size(network: Network, count: usize) -> usize {
-    let clients = if network.is_none() { 1 } else { POOL_CLIENTS as usize };
+    let clients = if matches!(network, None | Some(ClientKey::Pool)) { 1 } else { POOL_CLIENTS as usize };
     count * clients
 }
 
@@ -251,7 +254,8 @@ fn key(network: Network) -> Key {
         Some(ClientKey::Network(IpAddr::V4(address), bits)) => (false, address.to_bits().into(), bits),
         Some(ClientKey::Network(IpAddr::V6(address), bits)) => (true, address.to_bits(), bits),
         Some(ClientKey::Circuit(circuit)) => (true, circuit.into(), CIRCUIT),
-        Some(ClientKey::Pool) | None => (false, u128::MAX, 0),
+        Some(ClientKey::Pool) => (false, u128::MAX, 1),
+        None => (false, u128::MAX, 0),
     }
 }
 
@@ -262,7 +266,7 @@ fn network((is_ipv6, address, bits): Key) -> Network {
     let address = match (is_ipv6, u32::try_from(address)) {
         (true, _) => IpAddr::V6(address.into()),
         (false, Ok(address)) => IpAddr::V4(address.into()),
-        (false, Err(_)) => return None,
+        (false, Err(_)) => return (bits > 0).then_some(ClientKey::Pool),
     };
     Some(ClientKey::Network(address, bits))
 }

@@ -78,7 +78,16 @@ fn of_tor_circuits_the_one_with_most_connections_gives_a_place() {
     let circuits = ["1", "2", "2", "3"].map(|circuit| format!("fc00:dead:beef:4dad::{circuit}:1"));
     let mut places = filled(&circuits.each_ref().map(String::as_str));
     assert_eq!(places.idlest(), Some(1));
-    for id in 0..4 {
+    // Those of this machine are one group, which counts as many clients.
+    for id in 4..24 {
+        places.enter(id, from("127.0.0.1"), Arc::default()).unwrap();
+    }
+    assert_eq!(places.idlest(), Some(1));
+    for id in 24..64 {
+        places.enter(id, from("127.0.0.1"), Arc::default()).unwrap();
+    }
+    assert_eq!(places.idlest(), Some(4));
+    for id in 0..64 {
         places.leave(id);
     }
     assert!(places.all.count == 0 && places.all.inner.is_empty() && places.all.sizes.is_empty());

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use birdhouse_net::{Framed, Framing, Meter, Outbox, Pool, Unsent};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::time::timeout_at;
 
 use crate::connection_state::{ConnectionState, Epoch, Settle};
 use crate::limits::Limits;
@@ -48,6 +50,16 @@ impl Client {
     /// Returns the bounds of the client's listener.
     pub(crate) fn limits(&self) -> &Limits {
         &self.listener.limits
+    }
+
+    /// Waits until the client has room for further replies of what began at `began`; false if it will have none. One
+    /// that takes too long to read is disconnected: a snapshot is held meanwhile.
+    pub(crate) async fn room(&self, began: Instant) -> bool {
+        let Some(end) = began.checked_add(self.limits().reply_timeout) else { return self.outbox.room().await };
+        timeout_at(end.into(), self.outbox.room()).await.unwrap_or_else(|_| {
+            self.meter.disconnect();
+            false
+        })
     }
 
     /// Locks the connection's state.

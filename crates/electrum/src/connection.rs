@@ -33,6 +33,8 @@ enum Ending {
     End(CloseCode),
     /// Replies in flight are not worth waiting for.
     Hopeless,
+    /// Nor are those that wait to be written, beyond [`Limits::write_timeout`](crate::Limits::write_timeout).
+    Disconnected,
 }
 
 /// Serves one client until it goes, is sent away, or `shutdown` completes.
@@ -48,41 +50,43 @@ pub(crate) async fn run<F: Framing>(
     let mut incoming = Incoming::new(reader, read_already, framing, bounds, service.partial.clone()).with_tolls();
     // Before the first subscription, so that no update falls between.
     service.followers.add(&client);
-    let (given_up, patience) = (Notify::new(), client.limits().write_timeout);
+    let (disconnected, patience) = (Notify::new(), client.limits().write_timeout);
     let listening = async {
         let ending = tokio::select! {
             ending = read(&service, &client, &mut incoming) => ending,
             () = shutdown => Ending::End(CloseCode::Away),
             () = client.outbox.closed() => Ending::Hopeless,
-            () = client.meter.disconnected() => Ending::Hopeless,
+            () = client.meter.disconnected() => Ending::Disconnected,
             () = notify::run(&service, &client) => Ending::Hopeless,
         };
         debug!(?ending, "connection ends");
-        if let Ending::End(_) = ending {
-            tokio::select! {
-                () = client.all_answered() => {}
-                () = client.outbox.closed() => {}
-            }
-        }
+        let ending = match ending {
+            Ending::End(_) => tokio::select! {
+                () = client.all_answered() => ending,
+                () = client.outbox.closed() => ending,
+                () = client.meter.disconnected() => Ending::Disconnected,
+            },
+            ending => ending,
+        };
         client.outbox.close(match ending {
             Ending::End(code) => code,
-            Ending::Hopeless => CloseCode::Away,
+            Ending::Hopeless | Ending::Disconnected => CloseCode::Away,
         });
-        if let Ending::Hopeless = ending {
-            given_up.notify_one();
+        if ending == Ending::Disconnected {
+            disconnected.notify_one();
         }
         ending
     };
-    // What waits is still written, as long as it takes, unless it is not worth that.
+    // What waits is still written, and of a client that is disconnected for a while only.
     let writing = async {
         tokio::select! {
             biased;
             () = client.outbox.drain(writer, patience) => {}
-            () = async { given_up.notified().await; sleep(patience).await } => {}
+            () = async { disconnected.notified().await; sleep(patience).await } => {}
         }
     };
     let ending = listen_and_write(&client.outbox, listening, writing).await;
-    if !matches!(ending, Ending::End(CloseCode::Normal | CloseCode::Away) | Ending::Hopeless) {
+    if matches!(ending, Ending::End(code) if !matches!(code, CloseCode::Normal | CloseCode::Away)) {
         incoming.farewell().await;
     }
 }

@@ -10,10 +10,10 @@ bounds! {
     /// The bounds of one listener.
     Limits, given as LimitsGiven {
         /// Open connections.
-        connections: usize = 10_000 => "for a new one, the connection of the largest network that has been silent for longest is closed",
+        connections: usize = 10_000 => "for a new one, the connection without traffic for longest, of the largest network, is closed",
         /// Open connections of one network: an IPv4 /24 or IPv6 /48. An IPv6 /32 has four times as many.
         network_connections: Option<usize> = Some(1000) =>
-            "for a new one, that of its connections that has been silent for longest is closed",
+            "for a new one, its connection without traffic for longest is closed",
         /// Open connections of one client: an IPv4 address, an IPv6 network, or a Tor circuit.
         client_connections: Option<usize> = Some(50) =>
             "a new connection is closed; over plain TCP it gets error -101 first",
@@ -32,8 +32,8 @@ bounds! {
         idle_timeout: Duration = Duration::from_mins(30) => "the connection is closed",
         /// Time in which the client reads nothing of what is written to it.
         write_timeout: Duration = Duration::from_mins(1) => "the connection is closed",
-        /// Time in which the client must have read nearly all replies to a message. Files that merges replace stay
-        /// until then.
+        /// Time to read the replies to a message. A client that reads slowly keeps replaced files on disk at most this
+        /// long.
         reply_timeout: Duration = Duration::from_hours(1) => "the connection is closed",
         /// Bytes of a message from the client, without its line end.
         message_bytes: usize = 1_000_000 => "error -101 with id null, then the connection is closed",

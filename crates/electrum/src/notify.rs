@@ -4,6 +4,7 @@
 //! reads slowly receives the latest state once it has read.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use birdhouse_chain::{Snapshot, giving_way};
 use tokio::task::spawn_blocking;
@@ -48,8 +49,9 @@ async fn notify_due(service: &Arc<Service>, client: &Client, at: &Arc<Snapshot>,
         let tip = due.remove(0);
         notify(client, vec![(tip, state(at, tip))], epoch);
     }
+    let began = Instant::now();
     for chunk in due.chunks(CHUNK) {
-        if !client.outbox.room().await {
+        if !client.room(began).await {
             return;
         }
         notify(client, check(service, client, at, chunk.to_vec()).await, epoch);

@@ -72,7 +72,6 @@ async fn serve(service: Arc<Service>, accepted: Accepted<Limits>) {
 async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newcomer> {
     let origin = accepted.origin().await?;
     let Accepted { id, listener, socket, permit, stopped, seat, .. } = accepted;
-    seat.complete(origin);
     let Limits { client_connections, client_work, client_work_percent, client_unsent_bytes, .. } = listener.limits;
     let bounds = ClientBounds {
         connections: client_connections,
@@ -89,6 +88,7 @@ async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newc
         refuse(&socket, &listener.transport, &RpcError::overdrawn(overdrawn));
         return Err(Error::other("the client has used more than its share"));
     }
+    seat.complete(origin);
     let stream = listener.transport.open(Seated::new(socket, seat)).await?;
     let stream = match &listener.transport {
         Transport::Tcp | Transport::Tls(_) => Framed::Lines(stream),

@@ -94,7 +94,8 @@ impl Compressed {
     /// Returns the next piece; `None` after the last.
     async fn piece(&mut self) -> Result<Option<Bytes>, axum::Error> {
         while !self.has_ended {
-            let frame = self.plain.frame().await.transpose()?;
+            let frame = self.plain.frame().await.transpose();
+            let frame = frame.inspect_err(|_| self.has_ended = true)?;
             let _turn = self.reads.turn(&self.meter).await;
             let mut encoder = self.encoder.take().unwrap_or_else(|| GzEncoder::new(Vec::new(), Compression::default()));
             let Some(frame) = frame else {

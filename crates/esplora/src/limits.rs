@@ -10,10 +10,10 @@ bounds! {
     /// The bounds of the REST API.
     Limits, given as LimitsGiven {
         /// Open connections.
-        connections: usize = 10_000 => "for a new one, the connection of the largest network that has been silent for longest is closed",
+        connections: usize = 10_000 => "for a new one, the connection without traffic for longest, of the largest network, is closed",
         /// Open connections of one network: an IPv4 /24 or IPv6 /48. An IPv6 /32 has four times as many.
         network_connections: Option<usize> = Some(1000) =>
-            "for a new one, that of its connections that has been silent for longest is closed",
+            "for a new one, its connection without traffic for longest is closed",
         /// Open connections of one client.
         client_connections: Option<usize> = Some(50) => "a new connection is closed",
         /// Processor and node time that one client may use in a burst, with a small charge for every request and byte.
@@ -28,8 +28,8 @@ bounds! {
         body_timeout: Duration = Duration::from_secs(30) => "status 408",
         /// Time in which the client reads nothing of what is written to it.
         write_timeout: Duration = Duration::from_mins(1) => "the connection is closed",
-        /// Time for an answer that is made as the client reads it, and for a message of a WebSocket. Files that merges
-        /// replace stay until then.
+        /// Time to read an answer that is made meanwhile, or a message of a WebSocket. A client that reads slowly keeps
+        /// replaced files on disk at most this long.
         download_timeout: Duration = Duration::from_hours(1) => "the connection is closed",
         /// Bytes of a request's body.
         body_bytes: usize = 1_000_000 => "status 413",

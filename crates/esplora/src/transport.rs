@@ -55,7 +55,6 @@ async fn greet(
 ) -> Result<(ConnectionGuard, Stream, OwnedSemaphorePermit)> {
     let origin = accepted.origin().await?;
     let Accepted { id, listener, socket, permit, seat, .. } = accepted;
-    seat.complete(origin);
     let (registry, bounds) = (&service.registry, service.settings.limits.client());
     let entered = registry.enter(id, &listener.name, origin, &bounds, Instant::now());
     let guard = entered.ok_or_else(|| Error::other("the client has too many connections"))?;
@@ -65,6 +64,7 @@ async fn greet(
     if charged.is_err() && listener.transport.certificate().is_some() {
         return Err(Error::other("the client has used more than its share"));
     }
+    seat.complete(origin);
     Ok((guard, listener.transport.open(Seated::new(socket, seat)).await?, permit))
 }
 

@@ -23,7 +23,7 @@ use crate::tls::Certificate;
 
 /// Pause when the system has no socket to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Time after which another connection is sent away, if the one before has not left.
+/// Time after which another connection is sent away, if the one before has not left. It doubles each time.
 const DISPLACE_PAUSE: Duration = Duration::from_millis(100);
 /// Processor time that an accepted socket is charged for: task, HTTP head, upgrade.
 const SOCKET_WORK: Duration = Duration::from_micros(100);
@@ -182,10 +182,13 @@ async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'stati
             // Closed without a word: to answer would cost more than to ask.
             continue;
         };
+        let mut pause = DISPLACE_PAUSE;
         let permit = loop {
             if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
                 break Some(permit);
             }
+            // It is not idle, though it waits.
+            seat.touch(Instant::now());
             seats.displace();
             tokio::select! {
                 _ = stopped.changed() => break None,
@@ -193,7 +196,7 @@ async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'stati
                     break Some(permit.expect("the semaphore is never closed"));
                 }
                 // That one waits for the node or the disk, and cannot leave before.
-                () = sleep(DISPLACE_PAUSE) => {}
+                () = sleep(pause) => pause *= 2,
             }
         };
         let Some(permit) = permit else { break };

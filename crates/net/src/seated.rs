@@ -25,19 +25,26 @@ impl Seated {
         Self { socket, seat }
     }
 
-    /// Notes a read or write that came to something.
-    fn noted<T>(&self, done: Poll<T>) -> Poll<T> {
-        if done.is_ready() {
+    fn note(&self, bytes: usize) {
+        if bytes > 0 {
             self.seat.touch(Instant::now());
         }
-        done
+    }
+
+    fn noted(&self, written: Poll<Result<usize>>) -> Poll<Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.note(bytes);
+        }
+        written
     }
 }
 
 impl AsyncRead for Seated {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        let before = buffer.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(context, buffer);
-        self.noted(read)
+        self.note(buffer.filled().len() - before);
+        read
     }
 }
 

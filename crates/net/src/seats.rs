@@ -151,7 +151,7 @@ impl Seat {
         send_away(leaving, &self.all.counters.network);
     }
 
-    /// Notes that the client has sent something, or has taken something that was sent to it.
+    /// Notes that the client has sent something, or that the system has taken something for it.
     pub(crate) fn touch(&self, now: Instant) {
         self.active.store(self.all.since_start_ms(now), Ordering::Relaxed);
     }

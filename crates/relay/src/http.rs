@@ -106,13 +106,16 @@ async fn admit(
     if !is_websocket {
         return Err(open_to_pages(about(relay, &request)));
     }
-    arrival.seat.complete(origin);
     let (bounds, now) = (relay.settings.limits.client(), Instant::now());
     let guard = relay.registry.enter(arrival.id, arrival.listener, origin, &bounds, now);
     let too_many = || plain_response(StatusCode::TOO_MANY_REQUESTS, "too many connections from your address\n");
     let guard = guard.ok_or_else(too_many)?;
     // A client that was banned meanwhile was not among the connections that were ended for it.
-    if is_welcome() { Ok(guard) } else { Err(unwelcome()) }
+    if !is_welcome() {
+        return Err(unwelcome());
+    }
+    arrival.seat.complete(origin);
+    Ok(guard)
 }
 
 /// Returns the client's address as it is known.

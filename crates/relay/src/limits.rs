@@ -11,12 +11,12 @@ bounds! {
     /// The bounds of the relay.
     Limits, given as LimitsGiven {
         /// Open connections.
-        connections: usize = 10_000 => "for a new one, the connection of the largest network that has been silent for longest is closed with status 1013",
+        connections: usize = 10_000 => "for a new one, the connection without traffic for longest, of the largest network, is closed with status 1013",
         /// Sockets of one address (IPv6: a /64) on which no WebSocket is open yet.
         half_open_connections: Option<usize> = Some(100) => "a new one is closed",
         /// Connections of one network: an IPv4 /24 or IPv6 /48. An IPv6 /32 has four times as many.
         network_connections: Option<usize> = Some(1000) =>
-            "for a new one, that of its connections that has been silent for longest is closed with status 1013",
+            "for a new one, its connection without traffic for longest is closed with status 1013",
         /// Open connections of one client.
         client_connections: Option<usize> = Some(50) => "a new connection gets HTTP status 429",
         /// Processor time that one client may use in a burst, with a small charge for every byte.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout_at;
 
 use crate::answer::Answer;
 use crate::client::Client;
@@ -29,16 +28,9 @@ impl Job {
         &self.replies.client
     }
 
-    /// Waits until the client has room for further replies; false if it will have none. A client that takes too long to
-    /// read is sent away: the job keeps its snapshot.
+    /// Waits until the client has room for further replies; false if it will have none.
     pub(super) async fn room(&self) -> bool {
-        let client = self.client();
-        let end = self.replies.arrived.checked_add(client.limits().reply_timeout);
-        let Some(end) = end else { return client.outbox.room().await };
-        timeout_at(end.into(), client.outbox.room()).await.unwrap_or_else(|_| {
-            client.meter.disconnect();
-            false
-        })
+        self.client().room(self.replies.arrived).await
     }
 
     /// Answers the request at `index`.

@@ -181,6 +181,8 @@ fn a_client_that_takes_too_long_to_read_the_replies_to_one_message_is_closed() {
     let ping = json!({ "id": 1, "method": "server.ping", "params": [1_000_000] });
     let hello = json!({ "id": 0, "method": "server.version", "params": ["test", ["1.4", "1.7"]] });
     socket.write_all(format!("{hello}\n{}", format!("{ping}\n").repeat(64)).as_bytes()).unwrap();
+    // Answers are waited for also when no further request will come.
+    socket.shutdown(Shutdown::Write).unwrap();
     // It takes some at any time, so it is no client that reads nothing.
     let (began, mut piece) = (Instant::now(), vec![0; 100_000]);
     let mut is_closed = false;
