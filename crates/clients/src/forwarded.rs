@@ -61,7 +61,8 @@ fn client(values: &[&[u8]], parse: fn(&[u8]) -> Option<IpAddr>, proxies: &[IpNet
     last
 }
 
-fn is_proxy(address: &IpAddr, proxies: &[IpNet]) -> bool {
+/// True if an address, in its canonical form, is in one of the networks of trusted proxies.
+pub fn is_proxy(address: &IpAddr, proxies: &[IpNet]) -> bool {
     proxies.iter().any(|network| network.contains(address))
 }
 

@@ -60,7 +60,7 @@ pub use bounds::row;
 pub use client_key::{ClientKey, ClientKeying, Origin, POOL_CLIENTS, is_private};
 pub use disk_stall::{DiskStall, SLOW_READ, times_waited};
 pub use fair::ClientId;
-pub use forwarded::Forwarding;
+pub use forwarded::{Forwarding, is_proxy};
 pub use hold::{Held, Quota, UsedUp};
 pub use inbox::{Inbox, Room, Worker};
 pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, Ledger, Overdrawn};

@@ -3,8 +3,11 @@
 
 use std::time::Duration;
 
-use birdhouse_clients::{ACCOUNTS_KEPT, PlaceBounds, bounds, fixed_bounds};
+use birdhouse_clients::{ACCOUNTS_KEPT, bounds, fixed_bounds};
 use birdhouse_net::V2_REST_BYTES_MAX;
+
+/// Most requests to the node at a time. Core answers with 16 threads and queues 64.
+const NODE_CALLS_MAX: u16 = 32;
 
 bounds! {
     /// The bounds of one listener.
@@ -135,11 +138,6 @@ impl Limits {
         }
     }
 
-    /// Bounds of networks.
-    pub(crate) fn places(&self) -> PlaceBounds {
-        PlaceBounds::of_networks(self.network_connections)
-    }
-
     /// Returns the tables of the manual, in Markdown.
     pub fn manual() -> String {
         let listener = Self::rows(&[Self::public(), Self::private()]);
@@ -161,9 +159,9 @@ impl ServerLimits {
         }
     }
 
-    /// Returns [`Self::node_calls`] within its bounds. Core answers with 16 threads and queues 64 requests.
+    /// Returns [`Self::node_calls`] within its bounds.
     pub fn node_calls(&self) -> u16 {
-        self.node_calls.clamp(1, 32)
+        self.node_calls.clamp(1, NODE_CALLS_MAX)
     }
 
     /// Returns the largest number of threads that wait for disk and node or work for clients.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
-use birdhouse_clients::{SlowKind, Waiting};
+use birdhouse_clients::{PlaceBounds, SlowKind, Waiting};
 use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats, Turns};
 use tokio::net::TcpListener;
 
@@ -65,7 +65,12 @@ impl Server {
         let (registry, grace) = (Arc::clone(&service.registry), service.settings.limits.shutdown_timeout);
         let refused = Arc::clone(&service.refused);
         let room = |limits: &Limits| {
-            let seats = Seats::new(limits.places(), Vec::new(), Arc::clone(&refused), Instant::now());
+            let seats = Seats::new(
+                PlaceBounds::of_networks(limits.network_connections),
+                Vec::new(),
+                Arc::clone(&refused),
+                Instant::now(),
+            );
             Room::new(limits.connections, seats)
         };
         let converse = move |accepted| transport::converse(Arc::clone(&service), accepted);

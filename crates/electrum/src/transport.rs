@@ -39,10 +39,7 @@ enum Framed {
 /// Serves one client, until it goes or must leave for a newcomer.
 pub(crate) async fn converse(service: Arc<Service>, accepted: Accepted<Limits>) {
     let seat = Arc::clone(&accepted.seat);
-    tokio::select! {
-        () = serve(service, accepted) => {}
-        () = seat.displaced() => {}
-    }
+    seat.hold(serve(service, accepted)).await;
 }
 
 async fn serve(service: Arc<Service>, accepted: Accepted<Limits>) {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use birdhouse_clients::{PlaceBounds, bounds, fixed_bounds};
+use birdhouse_clients::{bounds, fixed_bounds};
 use birdhouse_net::ClientBounds;
 
 bounds! {
@@ -130,11 +130,6 @@ impl Limits {
             work_percent: self.client_work_percent,
             unsent_bytes: self.client_unsent_bytes,
         }
-    }
-
-    /// Bounds of networks.
-    pub(crate) fn places(&self) -> PlaceBounds {
-        PlaceBounds::of_networks(self.network_connections)
     }
 
     /// Returns the largest number of threads that wait for the disk.

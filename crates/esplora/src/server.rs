@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::{Router, middleware};
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
-use birdhouse_clients::SlowKind;
+use birdhouse_clients::{PlaceBounds, SlowKind};
 use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats};
 use tokio::net::TcpListener;
 
@@ -88,7 +88,12 @@ impl Server {
             listeners.extend(routed(&service, sockets, routes::pages_router(&service, pages)));
         }
         let limits = &service.settings.limits;
-        let seats = Seats::new(limits.places(), Vec::new(), Arc::clone(&service.refused), Instant::now());
+        let seats = Seats::new(
+            PlaceBounds::of_networks(limits.network_connections),
+            Vec::new(),
+            Arc::clone(&service.refused),
+            Instant::now(),
+        );
         let room = Room::new(limits.connections, seats);
         let registry = Arc::clone(&service.registry);
         let converse = move |accepted| transport::serve(Arc::clone(&service), accepted);

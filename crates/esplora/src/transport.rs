@@ -34,10 +34,7 @@ struct Welcome {
 /// Serves one connection to its end, or until it must leave for a newcomer.
 pub(crate) async fn serve(service: Arc<Service>, accepted: Accepted<Router>) {
     let seat = Arc::clone(&accepted.seat);
-    tokio::select! {
-        () = serve_seated(service, accepted) => {}
-        () = seat.displaced() => {}
-    }
+    seat.hold(serve_seated(service, accepted)).await;
 }
 
 async fn serve_seated(service: Arc<Service>, accepted: Accepted<Router>) {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use birdhouse_clients::{Origin, PlaceBounds, Places};
+use birdhouse_clients::{Origin, PlaceBounds, Places, is_proxy};
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -101,8 +101,8 @@ impl Seats {
 
     fn origin(&self, from: IpAddr, proxy: &Proxy) -> Origin {
         let from = from.to_canonical();
-        let is_proxy = !matches!(proxy, Proxy::Off) || self.proxies.iter().any(|network| network.contains(&from));
-        if is_proxy { Origin::Unnamed(from) } else { Origin::of(from) }
+        let is_unnamed = !matches!(proxy, Proxy::Off) || is_proxy(&from, &self.proxies);
+        if is_unnamed { Origin::Unnamed(from) } else { Origin::of(from) }
     }
 
     fn since_start_ms(&self, now: Instant) -> u64 {
@@ -154,6 +154,14 @@ impl Seat {
     /// Notes that the client has sent something, or that the system has taken something for it.
     pub(crate) fn touch(&self, now: Instant) {
         self.active.store(self.all.since_start_ms(now), Ordering::Relaxed);
+    }
+
+    /// Serves a connection to its end, or until it must leave for a newcomer.
+    pub async fn hold(&self, serving: impl Future<Output = ()>) {
+        tokio::select! {
+            () = serving => {}
+            () = self.displaced() => {}
+        }
     }
 
     /// Waits until the connection must leave for a newcomer.

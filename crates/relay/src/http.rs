@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{Forwarding, Origin, is_private};
+use birdhouse_clients::{Forwarding, Origin, is_private, is_proxy};
 use birdhouse_net::{
     Accepted, ConnectionGuard, Response, Seat, Seated, StatusCode, Stream, Upgraded, plain_response, upgrade,
 };
@@ -63,12 +63,12 @@ pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>, seat: Arc<Se
     let local = socket.local_addr()?;
     // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes.
     let work = listener.transport.opening_work();
-    let is_proxy = relay.settings.proxies.iter().any(|network| network.contains(&from.address().to_canonical()));
-    if !is_proxy && !has_paid(relay, from, work) {
+    let is_of_proxy = is_proxy(&from.address().to_canonical(), &relay.settings.proxies);
+    if !is_of_proxy && !has_paid(relay, from, work) {
         return Err(Error::other("the client has used more than its share"));
     }
     let stream = listener.transport.open(Seated::new(socket, Arc::clone(&seat))).await?;
-    let owed = if is_proxy { work } else { Duration::ZERO };
+    let owed = if is_of_proxy { work } else { Duration::ZERO };
     let arrival = Arrival { id, listener: &listener.name, from, local, seat: &seat, owed };
     let admit = |request: Request<Incoming>, is_websocket| admit(relay, arrival, request, is_websocket);
     let (upgraded, guard) = upgrade(stream, relay.settings.compression, admit).await?;

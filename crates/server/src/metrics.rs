@@ -56,13 +56,7 @@ impl Collector for Server {
             node(bitcoin, &mut page)?;
         }
         if let Some(rest) = rest {
-            let listeners = rest.connections.iter();
-            page.labelled_gauges(
-                "rest_connections",
-                "Open connections of REST and explorer by listener.",
-                listeners.map(|(listener, count)| ([("listener", listener.as_str())], count_of(*count))),
-            )?;
-            refused_connections("rest", rest.refused_connections, &mut page)?;
+            connections("rest", (&rest.connections, rest.refused_connections), &mut page)?;
         }
         if let Some(relay) = relay {
             events(relay, &mut page)?;
@@ -110,13 +104,7 @@ fn electrum(overview: &Overview, page: &mut Page<'_>) -> Result {
         counted.traffic.received_bytes,
     )?;
     page.counter("electrum_sent_bytes", "Bytes of messages sent to clients.", counted.traffic.sent_bytes)?;
-    let listeners = overview.connections.iter();
-    page.labelled_gauges(
-        "electrum_connections",
-        "Open connections by listener.",
-        listeners.map(|(listener, count)| ([("listener", listener.as_str())], count_of(*count))),
-    )?;
-    refused_connections("electrum", overview.refused_connections, page)?;
+    connections("electrum", (&overview.connections, overview.refused_connections), page)?;
     page.gauge(
         "electrum_clients",
         "Clients that are connected or whose use is remembered.",
@@ -134,9 +122,14 @@ fn electrum(overview: &Overview, page: &mut Page<'_>) -> Result {
     )
 }
 
-/// Writes the connections that had no place or lost it.
-fn refused_connections(server: &str, counts: SeatCounts, page: &mut Page<'_>) -> Result {
-    let SeatCounts { network, displaced, half_open: _ } = counts;
+/// Writes the connections of a server: those that are open, by listener, and those that had to leave.
+fn connections(server: &str, (open, left): (&[(String, usize)], SeatCounts), page: &mut Page<'_>) -> Result {
+    page.labelled_gauges(
+        &format!("{server}_connections"),
+        "Open connections by listener.",
+        open.iter().map(|(listener, count)| ([("listener", listener.as_str())], count_of(*count))),
+    )?;
+    let SeatCounts { network, displaced, half_open: _ } = left;
     page.labelled_counters(
         &format!("{server}_refused_connections"),
         "Connections that were closed for a newcomer of their network, which has too many, or for any when all places \
