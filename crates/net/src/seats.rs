@@ -71,7 +71,7 @@ impl Seats {
 
     /// Gives a seat to a socket that was accepted; `None` if its address has too many that are not complete.
     pub(crate) fn enter(self: &Arc<Self>, id: u64, from: IpAddr, proxy: &Proxy, now: Instant) -> Option<Arc<Seat>> {
-        let active = Arc::new(AtomicU64::new(self.since_start_ms(now)));
+        let active = Arc::new(AtomicU64::new(self.since_start_us(now)));
         let mut state = self.places.lock();
         let Ok(leaving) = state.places.enter(id, self.origin(from, proxy), Arc::clone(&active)) else {
             self.counters.half_open.fetch_add(1, Ordering::Relaxed);
@@ -105,8 +105,8 @@ impl Seats {
         if is_unnamed { Origin::Unnamed(from) } else { Origin::of(from) }
     }
 
-    fn since_start_ms(&self, now: Instant) -> u64 {
-        u64::try_from(now.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
+    fn since_start_us(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.started).as_micros()).unwrap_or(u64::MAX)
     }
 }
 
@@ -153,7 +153,7 @@ impl Seat {
 
     /// Notes that the client has sent something, or that the system has taken something for it.
     pub(crate) fn touch(&self, now: Instant) {
-        self.active.store(self.all.since_start_ms(now), Ordering::Relaxed);
+        self.active.store(self.all.since_start_us(now), Ordering::Relaxed);
     }
 
     /// Serves a connection to its end, or until it must leave for a newcomer.
