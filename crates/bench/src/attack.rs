@@ -101,6 +101,14 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     for _ in 0..plan.rounds {
         for figures in &mut rows {
             figures.measure(&setup, plan).with_context(|| figures.title.clone())?;
+            // A run takes hours: a row that is measured is not lost with the rest.
+            eprintln!(
+                "attack: {}: wallets {}; REST {}; at most {} MB",
+                figures.title,
+                figures.latencies,
+                figures.rest_latencies,
+                figures.memory_peak / 1_000_000
+            );
         }
     }
     record.tables.push(table(&rows, plan));

@@ -1,5 +1,6 @@
 //! Durations of the same work, and their cells in a table.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::record::{Cell, Figure, Spread};
@@ -48,6 +49,14 @@ impl Durations {
             }
             None => Cell::Nothing,
         }
+    }
+}
+
+/// For lines about a run under way.
+impl fmt::Display for Durations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [median, p99, last] = [50, 99, 100].map(|percent| self.percentile(percent).unwrap_or_default());
+        write!(f, "{} answers, median {median:.2?}, p99 {p99:.2?}, last {last:.2?}", self.len())
     }
 }
 

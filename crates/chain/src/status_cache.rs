@@ -19,7 +19,7 @@ use crate::scripthash::ScriptHash;
 use crate::touched::Touched;
 use crate::txnum::{Height, TxNum};
 
-/// Scripts in the cache, about 100 bytes each. .
+/// Scripts in the cache, about 100 bytes each.
 const SCRIPTS_MAX: usize = 1 << 18;
 /// Entries from which a history's midstate is worth its 200 bytes. Hashing that many takes some 20 microseconds.
 const MIDSTATE_ENTRIES_MIN: u64 = 64;

@@ -195,6 +195,11 @@ impl Events {
         version.end.0 - version.tombstones.count()
     }
 
+    /// Returns the approximate memory of the postings that are in no segment yet, in bytes.
+    pub fn memtable_bytes(&self) -> usize {
+        self.installed().memtable.read().bytes()
+    }
+
     // === writing ===
 
     /// Accepts events in their order, all or none. They are durable when it returns.

@@ -43,6 +43,8 @@ pub struct Overview {
     pub live_events: u64,
     /// Deleted, replaced and expired events that still take space.
     pub unreclaimed_events: u64,
+    /// Approximate memory of the postings that are in no segment yet.
+    pub memtable_bytes: usize,
     /// Received events by outcome: `accepted`, `duplicate`, `shadowed`, or the prefix of the refusal.
     pub events: Vec<(&'static str, u64)>,
     /// REQs.
@@ -103,6 +105,7 @@ impl Counters {
             subscriptions: registry.subscriptions(),
             live_events: events.live_events(),
             unreclaimed_events: events.unreclaimed_events(),
+            memtable_bytes: events.memtable_bytes(),
             events: list(&self.events),
             reqs: self.reqs.load(Ordering::Relaxed),
             counts: self.counts.load(Ordering::Relaxed),

@@ -18,7 +18,7 @@ use crate::log::Level;
 use crate::node_watch::NodeWatch;
 use crate::rates::Rates;
 use crate::shown::Shown;
-use crate::stores::Stores;
+use crate::stores::{Part, Stores};
 use crate::usage::{self, Usage};
 
 /// Handles on the parts of the process.
@@ -59,6 +59,8 @@ pub(crate) struct State {
     pub(crate) rest: Option<birdhouse_esplora::Overview>,
     pub(crate) usage: Option<Usage>,
     pub(crate) disk_free_bytes: Option<u64>,
+    /// Memory of what the log of a store has alone.
+    pub(crate) unflushed_bytes: Vec<(Part, u64)>,
 }
 
 /// The state of the parts that serve wallets.
@@ -99,6 +101,7 @@ impl Control {
             rest: self.rest.as_ref().map(birdhouse_esplora::Server::overview),
             usage: usage::now().ok(),
             disk_free_bytes: birdhouse_store::disk_free_bytes(&self.folder),
+            unflushed_bytes: self.stores.unflushed_bytes(),
         }
     }
 }

@@ -45,9 +45,22 @@ impl Collector for Server {
         let (mut page, State { health, bitcoin, rest, relay, .. }) = (Page(encoder), &self.0);
         page.info("build", "Version of the server.", &[("version", env!("CARGO_PKG_VERSION"))])?;
         page.gauge("healthy", "1 if /health answers 200, else 0.", u64::from(health.is_good()))?;
+        if let Some(usage) = &self.0.usage {
+            page.gauge(
+                "allocated_bytes",
+                "Memory in use, without what the allocator keeps for later, stacks and mapped files.",
+                usage.allocated_bytes,
+            )?;
+        }
         if let Some(bytes) = self.0.disk_free_bytes {
             page.gauge("disk_free_bytes", "Bytes that can still be written to the disk of the data folder.", bytes)?;
         }
+        page.labelled_gauges(
+            "store_unflushed_bytes",
+            "Memory, about, of what is in the log of a store alone: rows in no segment, and writes to arrays since they \
+             were synced.",
+            self.0.unflushed_bytes.iter().map(|(part, bytes)| ([("part", part.name())], *bytes)),
+        )?;
         if let Some(bitcoin) = bitcoin {
             electrum(&bitcoin.electrum, &mut page)?;
             waits(&bitcoin.electrum, &mut page)?;
@@ -222,6 +235,11 @@ fn events(overview: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result {
         "relay_unreclaimed_events",
         "Deleted, replaced and expired events that still take space.",
         overview.unreclaimed_events,
+    )?;
+    page.gauge(
+        "relay_memtable_bytes",
+        "Memory, about, of index rows of the newest events, which are in no segment yet.",
+        count_of(overview.memtable_bytes),
     )?;
     page.counter("relay_sent_live_events", "Live events sent to subscriptions.", overview.live_sent)?;
     page.gauge("relay_connections", "Open connections of the relay.", count_of(overview.connections))?;

@@ -97,6 +97,11 @@ impl Stores {
         Ok(Self { data_dir, stores })
     }
 
+    /// Returns the memory of what the log of each store has alone.
+    pub(crate) fn unflushed_bytes(&self) -> Vec<(Part, u64)> {
+        self.stores.iter().map(|(part, _, store)| (*part, store.unflushed_bytes())).collect()
+    }
+
     /// Reads all files and proves their checksums.
     pub(crate) fn check(&self, pace: Pace) -> Result<Checked> {
         let mut checked = Checked::default();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::sys::time::TimeVal;
+use tikv_jemalloc_ctl::{epoch, stats};
 
 /// Resources of the process.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +16,8 @@ pub(crate) struct Usage {
     pub(crate) peak_rss_bytes: u64,
     /// Resident memory now.
     pub(crate) rss_bytes: u64,
+    /// Memory that the allocator has given out and not got back, without what it keeps for later.
+    pub(crate) allocated_bytes: u64,
     /// Open files and sockets.
     pub(crate) open_files: u64,
     /// The limit of open files.
@@ -29,6 +32,7 @@ pub(crate) fn now() -> anyhow::Result<Usage> {
         cpu: duration(usage.user_time()) + duration(usage.system_time()),
         peak_rss_bytes: kib * 1024,
         rss_bytes: rss_bytes()?,
+        allocated_bytes: allocated_bytes()?,
         open_files: u64::try_from(std::fs::read_dir("/proc/self/fd")?.count())?,
         files_max: getrlimit(Resource::RLIMIT_NOFILE)?.0,
     })
@@ -40,6 +44,13 @@ fn rss_bytes() -> anyhow::Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc/self/status")?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib * 1024)
+}
+
+/// Asks the allocator.
+fn allocated_bytes() -> anyhow::Result<u64> {
+    // Its statistics are those of the last epoch.
+    epoch::advance()?;
+    Ok(stats::allocated::read()?.try_into()?)
 }
 
 fn duration(time: TimeVal) -> Duration {

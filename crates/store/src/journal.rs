@@ -84,7 +84,9 @@ impl Journal {
     /// Returns the step that makes all noted writes durable. A caller whose step fails calls [`failed`](Self::failed).
     pub(crate) fn take(&self) -> Due {
         let mut state = self.0.lock();
-        let leaf = std::mem::take(&mut state.leaf);
+        let mut leaf = std::mem::take(&mut state.leaf);
+        // It stays in memory until the arrays are synced.
+        leaf.shrink_to_fit();
         let number = state.leaves;
         if state.has_gap || state.bytes + leaf.len() > JOURNAL_BYTES_MAX {
             *state = State::default();
@@ -96,6 +98,12 @@ impl Journal {
         state.leaves += 1;
         state.bytes += leaf.len();
         Due::Leaf(number, leaf)
+    }
+
+    /// Returns the bytes that are in leaves alone.
+    pub(crate) fn bytes(&self) -> usize {
+        let state = self.0.lock();
+        state.bytes + state.leaf.len()
     }
 
     /// Records that the step last taken failed: its leaf may be lost, and deleted leaves may still be there.

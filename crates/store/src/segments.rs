@@ -45,6 +45,7 @@ use self::bulk::SegmentRun;
 use self::cache::BlockCache;
 use self::files::{LAYOUT, STATE, last_file, log_path, numbers, remove_leftovers, remove_logs, segment_path};
 use self::log::{LogWriter, TableNumber};
+use self::memtable::Memtable;
 use self::merge::Run;
 pub use self::options::SegmentOptions;
 use self::replay::Replayed;
@@ -191,6 +192,13 @@ impl SegmentStore {
     /// Memory that cached blocks take.
     pub fn cache_bytes(&self) -> u64 {
         self.shared.cache.bytes()
+    }
+
+    /// Memory, about, of what is durable in the log alone: rows that are in no segment yet, and what was written to
+    /// arrays since they were synced.
+    pub fn unflushed_bytes(&self) -> u64 {
+        let rows: usize = self.shared.read(|contents| contents.memtables().map(Memtable::bytes).sum());
+        (rows + self.shared.arrays.journal().bytes()) as u64
     }
 
     /// Reads every file of the store beside readers and writers, and proves all checksums.

@@ -103,8 +103,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     }
     let mut rows = Vec::new();
     for (round, (title, attacks)) in (0..).zip(attacks) {
-        let figures = measure(&relay, plan, &attacks, round);
-        rows.push(Figures { title: title.clone(), ..figures.with_context(|| title.clone())? });
+        let figures = measure(&relay, plan, &attacks, round).with_context(|| title.clone())?;
+        // A run takes hours: a row that is measured is not lost with the rest.
+        eprintln!("relay-attack: {title}: {}, at most {} MB", figures.latencies, figures.memory_peak / 1_000_000);
+        rows.push(Figures { title, ..figures });
     }
     record.tables.push(table(&rows, plan));
     let is_over = |row: &&Figures| row.memory_peak > MEMORY_MAX || row.latencies.percentile(99) > Some(P99_MAX);

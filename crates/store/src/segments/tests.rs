@@ -83,6 +83,28 @@ fn a_deleted_row_stays_deleted_when_only_the_newer_runs_are_merged() {
     assert_eq!(all(&store, PARTS).len(), 8000);
 }
 
+#[test]
+fn unflushed_bytes_are_those_that_the_log_has_alone() {
+    let folder = TempDir::new().unwrap();
+    let store = SegmentStore::open(folder.path(), TABLES, SegmentOptions::default()).unwrap();
+    let numbers = store.array(contract::NUMBERS).unwrap();
+    // It syncs the arrays: no leaf holds what came before it.
+    store.publish(b"0").unwrap();
+    assert_eq!(store.unflushed_bytes(), 0);
+    put_all(&store, PARTS, &[row("0", &"value".repeat(1000))]);
+    let rows = store.unflushed_bytes();
+    assert!((5001..6000).contains(&rows), "{rows}");
+    numbers.write(0, &[7; 800]).unwrap();
+    store.publish(b"1").unwrap();
+    let both = store.unflushed_bytes();
+    assert!((800..900).contains(&(both - rows)), "{both}");
+    store.shared.flush_all().unwrap();
+    assert_eq!(store.unflushed_bytes(), both - rows, "a flush leaves the writes to arrays");
+    store.shared.arrays.journal().leave_gap();
+    store.publish(b"2").unwrap();
+    assert_eq!(store.unflushed_bytes(), 0);
+}
+
 fn open_boxed(path: &Path) -> Result<Box<dyn Store>> {
     open(path).map(|store| Box::new(store) as _)
 }
