@@ -17,8 +17,10 @@ use crate::error::{Error, Result};
 
 /// Largest leaf, in bytes: writing more of it twice takes longer than syncing the arrays.
 pub(crate) const LEAF_BYTES_MAX: usize = 1 << 20;
-/// Largest sum of all leaves, in bytes: opening the store replays them.
+/// Largest sum of all leaves, in bytes: they stay in memory, and opening the store replays them.
 pub(crate) const JOURNAL_BYTES_MAX: usize = 16 << 20;
+/// Memory of a leaf beside its bytes, an estimate: its place in a list and what its allocation rounds up.
+const LEAF_OVERHEAD_BYTES: usize = 48;
 
 /// The writes since the last publish, and the size of the leaves since the last sync.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ struct State {
     has_gap: bool,
     /// Number of leaves published since the arrays were synced.
     leaves: u64,
-    /// Bytes of these leaves.
+    /// Memory of these leaves.
     bytes: usize,
 }
 
@@ -85,10 +87,10 @@ impl Journal {
     pub(crate) fn take(&self) -> Due {
         let mut state = self.0.lock();
         let mut leaf = std::mem::take(&mut state.leaf);
-        // It stays in memory until the arrays are synced.
         leaf.shrink_to_fit();
         let number = state.leaves;
-        if state.has_gap || state.bytes + leaf.len() > JOURNAL_BYTES_MAX {
+        let bytes = leaf.len() + LEAF_OVERHEAD_BYTES;
+        if state.has_gap || state.bytes + bytes > JOURNAL_BYTES_MAX {
             *state = State::default();
             return Due::Sync(number);
         }
@@ -96,11 +98,11 @@ impl Journal {
             return Due::Nothing;
         }
         state.leaves += 1;
-        state.bytes += leaf.len();
+        state.bytes += bytes;
         Due::Leaf(number, leaf)
     }
 
-    /// Returns the bytes that are in leaves alone.
+    /// Returns the memory of what is in leaves alone.
     pub(crate) fn bytes(&self) -> usize {
         let state = self.0.lock();
         state.bytes + state.leaf.len()
