@@ -87,7 +87,6 @@ impl Journal {
     pub(crate) fn take(&self) -> Due {
         let mut state = self.0.lock();
         let mut leaf = std::mem::take(&mut state.leaf);
-        leaf.shrink_to_fit();
         let number = state.leaves;
         let bytes = leaf.len() + LEAF_OVERHEAD_BYTES;
         if state.has_gap || state.bytes + bytes > JOURNAL_BYTES_MAX {
@@ -97,6 +96,7 @@ impl Journal {
         if leaf.is_empty() {
             return Due::Nothing;
         }
+        leaf.shrink_to_fit();
         state.leaves += 1;
         state.bytes += bytes;
         Due::Leaf(number, leaf)
