@@ -8,7 +8,8 @@
 //! - [`bench_chain`]: gigabytes of realistic blocks; [`corpus`]: a relay's events, a million in a minute, and the
 //!   filters that clients send for them.
 //! - [`peers`]: other Electrum servers, to compare answers with; [`client`]: a client of all of them; [`pipe`]: the
-//!   same over every transport; [`http_client`]: a client of the REST API; [`asked`]: the requests of wallets.
+//!   same over every transport; [`http_client`]: a client of the REST API; [`asked`]: the requests of wallets;
+//!   [`metrics`]: what a server says of itself.
 //! - [`relays`]: Nostr relays with their events, Birdhouse and others. [`usage`]: the CPU time and memory of a process.
 //!   [`priority`]: clients that stand for other machines. [`small_disk`]: a disk that becomes full. [`relay_history`]:
 //!   a checker of what clients of a relay saw.
@@ -35,6 +36,7 @@ pub mod electrum;
 pub mod http_client;
 pub mod inspection;
 pub mod mempool_client;
+pub mod metrics;
 pub mod peers;
 pub mod pipe;
 

@@ -11,6 +11,7 @@ use birdhouse_testkit::asked::{Scripts, about, agrees, changed};
 use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::http_client::HttpClient;
 use birdhouse_testkit::live::{LiveNode, Move};
+use birdhouse_testkit::metrics;
 use birdhouse_testkit::mix::Size;
 use birdhouse_testkit::peers::{Birdhouse, Home, Peer};
 use birdhouse_testkit::rng::{Rng, number};
@@ -37,8 +38,19 @@ const GROWTH_MAX: f64 = 1.1;
 const GROWTH_BYTES_MAX: u64 = 4 << 20;
 /// Most memory without mapped files: what is in use, with what the allocator keeps.
 const OWN_BYTES_MAX: u64 = 128 << 20;
+/// Metric of the memory in use.
+const ALLOCATED: &str = "birdhouse_allocated_bytes";
+/// Metrics of memory whose bound is far above what an hour fills: what the logs of the stores have alone, and caches.
+const BOUNDED: [&str; 4] = [
+    r#"birdhouse_store_unflushed_bytes{part="index"}"#,
+    r#"birdhouse_store_unflushed_bytes{part="relay"}"#,
+    "birdhouse_relay_memtable_bytes",
+    "birdhouse_store_cache_bytes",
+];
+/// Steps from one line about the memory to the next.
+const SAY_EVERY: usize = 300;
 
-/// Takes `BIRDHOUSE_MINUTES`, at least 24: caches and the memtable fill for some twenty, which looks like a leak.
+/// Takes `BIRDHOUSE_MINUTES`, at least 24: caches fill for some twenty, which looks like a leak.
 /// `BIRDHOUSE_SEED` decides about the moves.
 #[test]
 #[ignore = "as long as BIRDHOUSE_MINUTES says"]
@@ -146,18 +158,6 @@ impl World {
     }
 }
 
-/// Metric of the memory in use.
-const ALLOCATED: &str = "birdhouse_allocated_bytes";
-/// Metrics of memory whose bound is far above what an hour fills: what the logs of the stores have alone, and caches.
-const BOUNDED: [&str; 4] = [
-    r#"birdhouse_store_unflushed_bytes{part="index"}"#,
-    r#"birdhouse_store_unflushed_bytes{part="relay"}"#,
-    "birdhouse_relay_memtable_bytes",
-    "birdhouse_store_cache_bytes",
-];
-/// Steps from one line about the memory to the next.
-const SAY_EVERY: usize = 300;
-
 /// Memory in use after each step, without the [`BOUNDED`] part, and the most memory without mapped files.
 #[derive(Debug, Default)]
 struct Memory {
@@ -168,11 +168,10 @@ struct Memory {
 impl Memory {
     fn take(&mut self, world: &World) {
         let text = HttpClient::connect(&world.metrics).unwrap().text("/metrics").unwrap();
-        let value = |name: &str| -> u64 {
-            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            value.unwrap_or_else(|| panic!("{name} is not in\n{text}")).parse().unwrap()
-        };
-        let (allocated, bounded) = (value(ALLOCATED), BOUNDED.map(value));
+        let values = metrics::values(&text);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of bytes")]
+        let bytes = |name: &str| values[name] as u64;
+        let (allocated, bounded) = (bytes(ALLOCATED), BOUNDED.map(bytes));
         let own = Usage::of(world.server.pid()).unwrap().own_bytes;
         if self.used.len().is_multiple_of(SAY_EVERY) {
             println!(

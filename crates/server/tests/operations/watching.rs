@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::TcpStream;
 
+use birdhouse_testkit::metrics;
 use serde_json::{Value, json};
 
 use crate::node;
@@ -12,12 +13,7 @@ use crate::process::Birdhouse;
 fn metrics(server: &Birdhouse) -> HashMap<String, f64> {
     let answer = server.get("/metrics");
     assert_eq!(answer.status, 200);
-    assert!(answer.body.ends_with("# EOF\n"), "{}", answer.body);
-    let values = answer.body.lines().filter(|line| !line.starts_with('#'));
-    values
-        .map(|line| line.rsplit_once(' ').unwrap())
-        .map(|(name, value)| (name.into(), value.parse().unwrap()))
-        .collect()
+    metrics::values(&answer.body)
 }
 
 #[test]
