@@ -170,7 +170,7 @@ impl Memory {
         let text = HttpClient::connect(&world.metrics).unwrap().text("/metrics").unwrap();
         let values = metrics::values(&text);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of bytes")]
-        let bytes = |name: &str| values[name] as u64;
+        let bytes = |name: &str| *values.get(name).unwrap_or_else(|| panic!("{name} is not in\n{text}")) as u64;
         let (allocated, bounded) = (bytes(ALLOCATED), BOUNDED.map(bytes));
         let own = Usage::of(world.server.pid()).unwrap().own_bytes;
         if self.used.len().is_multiple_of(SAY_EVERY) {
