@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::attack::{Attack, Outcome, Running, Setup, Target};
 use birdhouse_testkit::priority::{self, ONLY_WHEN_IDLE};
-use birdhouse_testkit::usage::Usage;
+use birdhouse_testkit::usage::{Usage, stolen_cpu};
 use clap::ValueEnum;
 
 use crate::args::at_least_one;
@@ -85,6 +85,8 @@ struct Figures {
     /// Time of the attack, the warm-up included.
     attacked: Duration,
     cpu: Duration,
+    /// CPU time that the host took from the machine meanwhile.
+    stolen: Duration,
     memory_peak: u64,
     outcome: Outcome,
 }
@@ -148,6 +150,7 @@ impl Figures {
             time: Duration::ZERO,
             attacked: Duration::ZERO,
             cpu: Duration::ZERO,
+            stolen: Duration::ZERO,
             memory_peak: 0,
             outcome: Outcome::default(),
         }
@@ -158,12 +161,13 @@ impl Figures {
         let (attackers, began) = (Attackers::start(&self.attacks, plan.listener, setup)?, Instant::now());
         thread::sleep(WARM_UP);
         let pid = setup.exposed.server.pid();
-        let (before, start) = (Usage::of(pid)?.cpu, Instant::now());
+        let (before, stolen, start) = (Usage::of(pid)?.cpu, stolen_cpu()?, Instant::now());
         let (clients, visitors) = (setup.honest_clients(plan.clients), setup.rest_visitors(plan.clients));
         thread::sleep(Duration::from_secs(plan.seconds));
         let (latencies, rest_latencies) = (clients.stop()?, visitors.stop()?);
         self.time += start.elapsed();
         self.cpu += Usage::of(pid)?.cpu.saturating_sub(before);
+        self.stolen += stolen_cpu()?.saturating_sub(stolen);
         latencies.latencies().iter().for_each(|latency| self.latencies.add(*latency));
         rest_latencies.latencies().iter().for_each(|latency| self.rest_latencies.add(*latency));
         self.outcome = sum(self.outcome, attackers.stop()?);
@@ -258,6 +262,7 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
         ("REST p99, times that of no attack", Unit::Times),
         ("REST last", Unit::Seconds),
         ("server", Unit::Cpus),
+        ("taken by the host", Unit::Cpus),
         ("most memory", Unit::Bytes),
         ("connections made", Unit::Count),
         ("closed by the server", Unit::Count),
@@ -277,6 +282,7 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
             times_p99(&figures.rest_latencies, calm.map(|calm| &calm.rest_latencies)),
             seconds(figures.rest_latencies.percentile(100)),
             Cell::number(figures.cpu.as_secs_f64() / figures.time.as_secs_f64()),
+            Cell::number(figures.stolen.as_secs_f64() / figures.time.as_secs_f64()),
             Cell::count(figures.memory_peak),
             Cell::count(figures.outcome.connected),
             Cell::count(figures.outcome.closed),

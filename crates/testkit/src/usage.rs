@@ -1,4 +1,4 @@
-//! CPU time and memory of a process, from `/proc`.
+//! CPU time and memory of a process, and the CPU time that a host took from the machine, from `/proc`.
 
 use std::fs;
 use std::time::Duration;
@@ -48,6 +48,18 @@ impl Usage {
     }
 }
 
+/// Returns the CPU time that the host of a virtual machine has given to others, of all processors since the machine
+/// started, to 10 ms (`steal` in `proc_stat(5)`); zero on a machine without a host.
+///
+/// Latencies that were measured while it grew are the host's in part.
+///
+/// # Errors
+/// `/proc/stat` cannot be read.
+pub fn stolen_cpu() -> Result<Duration> {
+    let path = "/proc/stat";
+    Ok(stolen(&fs::read_to_string(path).map_err(at(path))?))
+}
+
 /// Returns the CPU time of all threads of this process, ended ones included, to the nanosecond.
 pub fn own_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -78,7 +90,16 @@ pub fn cpu_of_threads(pid: u32, name: &str) -> Result<Option<Duration>> {
 fn cpu(stat: &str) -> Duration {
     // The name in parentheses may contain anything; the numbers follow it.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
-    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    time_of(fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum())
+}
+
+/// Returns the stolen time in `/proc/stat`, whose first line is `cpu`, user, nice, system, idle, iowait, irq, softirq,
+/// steal and more.
+fn stolen(stat: &str) -> Duration {
+    time_of(stat.split_whitespace().nth(8).and_then(|field| field.parse().ok()).unwrap_or(0))
+}
+
+fn time_of(ticks: u64) -> Duration {
     Duration::from_millis(ticks * 1000 / TICKS_PER_S)
 }
 
@@ -91,6 +112,16 @@ mod tests {
     fn processor_time_is_read_behind_a_name_that_looks_like_numbers() {
         let stat = "7 (a) 1 2 (b) S 1 7 7 0 -1 4194560 100 0 0 0 150 25 0 0 20 0";
         assert_eq!(cpu(stat), Duration::from_millis(1750));
+    }
+
+    #[test]
+    fn stolen_time_is_that_of_all_processors() {
+        let stat =
+            "cpu  2952839 568380 495577 1528478 62491 0 79019 44730 0 0\ncpu0 1497670 270708 247104 823753 0 0 0 9";
+        assert_eq!(stolen(stat), Duration::from_millis(447_300));
+        assert_eq!(stolen("cpu  1 2 3 4"), Duration::ZERO);
+        let before = stolen_cpu().unwrap();
+        assert!(before <= stolen_cpu().unwrap());
     }
 
     #[test]

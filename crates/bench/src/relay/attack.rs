@@ -22,7 +22,7 @@ use birdhouse_regtest::bitcoind::free_port;
 use birdhouse_regtest::child_guard::{ChildGuard, Launch};
 use birdhouse_testkit::attack::Outcome;
 use birdhouse_testkit::priority::{self, ONLY_WHEN_IDLE};
-use birdhouse_testkit::usage::Usage;
+use birdhouse_testkit::usage::{Usage, stolen_cpu};
 use clap::ValueEnum as _;
 
 use self::attackers::Attackers;
@@ -88,6 +88,8 @@ struct Figures {
     latencies: Durations,
     time: Duration,
     cpu: Duration,
+    /// CPU time that the host took from the machine meanwhile.
+    stolen: Duration,
     memory_peak: u64,
     outcome: Outcome,
 }
@@ -147,14 +149,15 @@ fn measure(relay: &Relay, plan: &Plan, attacks: &[RelayAttack], round: u64) -> R
     let clients = HonestClients::start(&relay.at, plan.clients, WARM_UP + time, round)?;
     thread::sleep(WARM_UP);
     let pid = relay.child.pid();
-    let (before, start) = (Usage::of(pid)?.cpu, Instant::now());
+    let (before, stolen, start) = (Usage::of(pid)?.cpu, stolen_cpu()?, Instant::now());
     thread::sleep(time);
     let (time, cpu) = (start.elapsed(), Usage::of(pid)?.cpu.saturating_sub(before));
+    let stolen = stolen_cpu()?.saturating_sub(stolen);
     let mut latencies = Durations::default();
     clients.stop(&mut latencies)?;
     let outcome = attackers.map_or(Ok(Outcome::default()), AttackersProcess::stop)?;
     let memory_peak = Usage::of(pid)?.resident_bytes_max;
-    Ok(Figures { title: String::new(), latencies, time, cpu, memory_peak, outcome })
+    Ok(Figures { title: String::new(), latencies, time, cpu, stolen, memory_peak, outcome })
 }
 
 // === impl Relay ===
@@ -240,6 +243,7 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
         ("latency", Unit::Seconds),
         ("last", Unit::Seconds),
         ("relay", Unit::Cpus),
+        ("taken by the host", Unit::Cpus),
         ("most memory", Unit::Bytes),
         ("connections made", Unit::Count),
         ("closed by the relay", Unit::Count),
@@ -253,6 +257,7 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
             row.latencies.with_p99(),
             seconds(row.latencies.percentile(100)),
             Cell::number(row.cpu.as_secs_f64() / row.time.as_secs_f64()),
+            Cell::number(row.stolen.as_secs_f64() / row.time.as_secs_f64()),
             Cell::count(row.memory_peak),
             Cell::count(row.outcome.connected),
             Cell::count(row.outcome.closed),
