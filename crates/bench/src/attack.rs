@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use birdhouse_testkit::attack::{Attack, Outcome, Running, Setup, Target};
+use birdhouse_testkit::attack::{Attack, HonestClients, Outcome, Running, Setup, Target};
 use birdhouse_testkit::priority::{self, ONLY_WHEN_IDLE};
 use birdhouse_testkit::usage::{Usage, stolen_cpu};
 use clap::ValueEnum;
@@ -81,6 +81,8 @@ struct Figures {
     attacks: Vec<Attack>,
     latencies: Durations,
     rest_latencies: Durations,
+    /// Latencies of an echo: what kernel and host take, whatever the server does.
+    echo_latencies: Durations,
     time: Duration,
     /// Time of the attack, the warm-up included.
     attacked: Duration,
@@ -105,10 +107,11 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
             figures.measure(&setup, plan).with_context(|| figures.title.clone())?;
             // A run takes hours: a row that is measured is not lost with the rest.
             eprintln!(
-                "attack: {}: wallets {}; REST {}; at most {} MB",
+                "attack: {}: wallets {}; REST {}; echo {}; at most {} MB",
                 figures.title,
                 figures.latencies,
                 figures.rest_latencies,
+                figures.echo_latencies,
                 figures.memory_peak / 1_000_000
             );
         }
@@ -147,6 +150,7 @@ impl Figures {
             attacks: attacks.to_vec(),
             latencies: Durations::default(),
             rest_latencies: Durations::default(),
+            echo_latencies: Durations::default(),
             time: Duration::ZERO,
             attacked: Duration::ZERO,
             cpu: Duration::ZERO,
@@ -163,13 +167,15 @@ impl Figures {
         let pid = setup.exposed.server.pid();
         let (before, stolen, start) = (Usage::of(pid)?.cpu, stolen_cpu()?, Instant::now());
         let (clients, visitors) = (setup.honest_clients(plan.clients), setup.rest_visitors(plan.clients));
+        let echo = HonestClients::of_an_echo()?;
         thread::sleep(Duration::from_secs(plan.seconds));
-        let (latencies, rest_latencies) = (clients.stop()?, visitors.stop()?);
+        let (latencies, rest_latencies, echo_latencies) = (clients.stop()?, visitors.stop()?, echo.stop()?);
         self.time += start.elapsed();
         self.cpu += Usage::of(pid)?.cpu.saturating_sub(before);
         self.stolen += stolen_cpu()?.saturating_sub(stolen);
         latencies.latencies().iter().for_each(|latency| self.latencies.add(*latency));
         rest_latencies.latencies().iter().for_each(|latency| self.rest_latencies.add(*latency));
+        echo_latencies.latencies().iter().for_each(|latency| self.echo_latencies.add(*latency));
         self.outcome = sum(self.outcome, attackers.stop()?);
         self.attacked += began.elapsed();
         self.memory_peak = self.memory_peak.max(Usage::of(pid)?.resident_bytes_max);
@@ -247,7 +253,8 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
     let meaning = format!(
         "{} honest clients of the Electrum protocol and as many of REST, each with one request at a time and 5 ms \
          between requests, while one address attacks; \
-         {} rounds of {} s each. {} Hostile requests are those that sockets took, read by the server or not.",
+         {} rounds of {} s each. {} So does an echo of 120 bytes and its client: they wait for kernel and host \
+         alone. Hostile requests are those that sockets took, read by the server or not.",
         plan.clients,
         plan.rounds,
         plan.seconds,
@@ -261,6 +268,7 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
         ("REST latency", Unit::Seconds),
         ("REST p99, times that of no attack", Unit::Times),
         ("REST last", Unit::Seconds),
+        ("echo latency", Unit::Seconds),
         ("server", Unit::Cpus),
         ("taken by the host", Unit::Cpus),
         ("most memory", Unit::Bytes),
@@ -281,6 +289,7 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
             figures.rest_latencies.with_p99(),
             times_p99(&figures.rest_latencies, calm.map(|calm| &calm.rest_latencies)),
             seconds(figures.rest_latencies.percentile(100)),
+            figures.echo_latencies.with_p99(),
             Cell::number(figures.cpu.as_secs_f64() / figures.time.as_secs_f64()),
             Cell::number(figures.stolen.as_secs_f64() / figures.time.as_secs_f64()),
             Cell::count(figures.memory_peak),

@@ -1,7 +1,8 @@
 //! Ordinary clients during an attack: they send one request after the other, check the answers and record the
 //! latencies.
 
-use std::net::Ipv4Addr;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -19,6 +20,8 @@ use crate::priority;
 
 /// Pause between two requests: a wallet is no load generator.
 const REST: Duration = Duration::from_millis(5);
+/// What an echo gets: as many bytes as a request of a wallet.
+const ECHO: [u8; 120] = [b'.'; 120];
 
 /// Honest clients, each with a connection of its own.
 #[derive(Debug)]
@@ -42,6 +45,30 @@ impl HonestClients {
     pub(super) fn visit(count: u8, target: Target, asked: &Arc<Vec<RestAsked>>) -> Self {
         let asked = Arc::clone(asked);
         Self::spawn(count, [198, 51, 100], move |address, stop| visit(target, address, &asked, stop))
+    }
+
+    /// Starts one client of a thread that sends back what it gets. Both run as soon as they are ready: they wait only
+    /// for the kernel, and for the host of a virtual machine, as clients of any server do.
+    ///
+    /// # Errors
+    /// There is no socket for it.
+    pub fn of_an_echo() -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let client = Arc::new(TcpStream::connect(listener.local_addr()?)?);
+        let (server, _) = listener.accept()?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        thread::spawn(move || {
+            priority::run_at_once();
+            send_back(&server)
+        });
+        Ok(Self::spawn(1, [127, 0, 0], move |_, stop| {
+            let mut answer = [0; ECHO.len()];
+            timed(&[ECHO], stop, |request| {
+                (&*client).write_all(request)?;
+                Ok((&*client).read_exact(&mut answer)?)
+            })
+        }))
     }
 
     fn spawn(
@@ -102,6 +129,18 @@ fn run(target: Target, address: Ipv4Addr, asked: &[Asked], stop: &AtomicBool) ->
 fn visit(target: Target, address: Ipv4Addr, asked: &[RestAsked], stop: &AtomicBool) -> Result<Vec<Duration>> {
     let mut client = HttpClient::over(target.connect(address)?)?;
     timed(asked, stop, |request| request.ask(&mut client))
+}
+
+/// Sends back what comes, until the other end is closed.
+fn send_back(mut socket: &TcpStream) -> std::io::Result<()> {
+    let mut bytes = [0; ECHO.len()];
+    loop {
+        let count = socket.read(&mut bytes)?;
+        if count == 0 {
+            return Ok(());
+        }
+        socket.write_all(&bytes[..count])?;
+    }
 }
 
 /// Sends the requests in a loop until `stop` is set; returns the latencies.
