@@ -20,7 +20,7 @@ use crate::priority;
 
 /// Pause between two requests: a wallet is no load generator.
 const REST: Duration = Duration::from_millis(5);
-/// What an echo gets: as many bytes as a request of a wallet.
+/// Message to an echo, with as many bytes as a request of a wallet.
 const ECHO: [u8; 120] = [b'.'; 120];
 
 /// Honest clients, each with a connection of its own.
