@@ -17,7 +17,7 @@ use birdhouse_testkit::usage::{Usage, stolen_cpu};
 use clap::ValueEnum;
 
 use crate::args::at_least_one;
-use crate::durations::{Durations, seconds};
+use crate::durations::{Durations, seconds, times};
 use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
 
@@ -173,9 +173,9 @@ impl Figures {
         self.time += start.elapsed();
         self.cpu += Usage::of(pid)?.cpu.saturating_sub(before);
         self.stolen += stolen_cpu()?.saturating_sub(stolen);
-        latencies.latencies().iter().for_each(|latency| self.latencies.add(*latency));
-        rest_latencies.latencies().iter().for_each(|latency| self.rest_latencies.add(*latency));
-        echo_latencies.latencies().iter().for_each(|latency| self.echo_latencies.add(*latency));
+        self.latencies.add_all(latencies.latencies());
+        self.rest_latencies.add_all(rest_latencies.latencies());
+        self.echo_latencies.add_all(echo_latencies.latencies());
         self.outcome = sum(self.outcome, attackers.stop()?);
         self.attacked += began.elapsed();
         self.memory_peak = self.memory_peak.max(Usage::of(pid)?.resident_bytes_max);
@@ -253,8 +253,8 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
     let meaning = format!(
         "{} honest clients of the Electrum protocol and as many of REST, each with one request at a time and 5 ms \
          between requests, while one address attacks; \
-         {} rounds of {} s each. {} So does an echo of 120 bytes and its client: they wait for kernel and host \
-         alone. Hostile requests are those that sockets took, read by the server or not.",
+         {} rounds of {} s each. {} An echo of 120 bytes and its client run as honest clients do, and wait for \
+         kernel and host alone. Hostile requests are those that sockets took, read by the server or not.",
         plan.clients,
         plan.rounds,
         plan.seconds,
@@ -290,8 +290,8 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
             times_p99(&figures.rest_latencies, calm.map(|calm| &calm.rest_latencies)),
             seconds(figures.rest_latencies.percentile(100)),
             figures.echo_latencies.with_p99(),
-            Cell::number(figures.cpu.as_secs_f64() / figures.time.as_secs_f64()),
-            Cell::number(figures.stolen.as_secs_f64() / figures.time.as_secs_f64()),
+            times(figures.cpu, figures.time),
+            times(figures.stolen, figures.time),
             Cell::count(figures.memory_peak),
             Cell::count(figures.outcome.connected),
             Cell::count(figures.outcome.closed),
@@ -306,7 +306,7 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
 /// Returns the ratio of p99 to that of `calm`.
 fn times_p99(latencies: &Durations, calm: Option<&Durations>) -> Cell {
     let late = latencies.percentile(99).zip(calm.and_then(|calm| calm.percentile(99)));
-    late.map_or(Cell::Nothing, |(late, calm)| Cell::number(late.as_secs_f64() / calm.as_secs_f64()))
+    late.map_or(Cell::Nothing, |(late, calm)| times(late, calm))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]

@@ -14,6 +14,10 @@ impl Durations {
         self.0.push(duration);
     }
 
+    pub(crate) fn add_all(&mut self, durations: &[Duration]) {
+        self.0.extend_from_slice(durations);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -63,6 +67,11 @@ impl fmt::Display for Durations {
 /// Returns the cell of a duration in seconds; no figure for `None`.
 pub(crate) fn seconds(duration: Option<Duration>) -> Cell {
     duration.map_or(Cell::Nothing, |duration| Cell::number(duration.as_secs_f64()))
+}
+
+/// Returns the cell of a time as a multiple of another.
+pub(crate) fn times(time: Duration, other: Duration) -> Cell {
+    Cell::number(time.as_secs_f64() / other.as_secs_f64())
 }
 
 /// Returns the cell of the share of a time for each of `count`.

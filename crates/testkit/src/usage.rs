@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::{Result, at};
 
 /// Clock ticks per second in `/proc`; fixed on Linux.
-pub const TICKS_PER_S: u64 = 100;
+const TICKS_PER_S: u64 = 100;
 
 /// CPU time and memory of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,16 +90,17 @@ pub fn cpu_of_threads(pid: u32, name: &str) -> Result<Option<Duration>> {
 fn cpu(stat: &str) -> Duration {
     // The name in parentheses may contain anything; the numbers follow it.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
-    time_of(fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum())
+    time_of_ticks(fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum())
 }
 
 /// Returns the stolen time in `/proc/stat`, whose first line is `cpu`, user, nice, system, idle, iowait, irq, softirq,
 /// steal and more.
 fn stolen(stat: &str) -> Duration {
-    time_of(stat.split_whitespace().nth(8).and_then(|field| field.parse().ok()).unwrap_or(0))
+    time_of_ticks(stat.split_whitespace().nth(8).and_then(|field| field.parse().ok()).unwrap_or(0))
 }
 
-fn time_of(ticks: u64) -> Duration {
+/// Returns the time of clock ticks, as `/proc` counts them.
+pub fn time_of_ticks(ticks: u64) -> Duration {
     Duration::from_millis(ticks * 1000 / TICKS_PER_S)
 }
 

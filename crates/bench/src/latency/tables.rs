@@ -84,7 +84,7 @@ fn curve(
 fn times(figures: &Figures, method: usize, members: &[(u64, usize)]) -> Durations {
     let mut all = Durations::default();
     for (_, index) in members {
-        figures.times[*index][method].iter().for_each(|time| all.add(*time));
+        all.add_all(&figures.times[*index][method]);
     }
     all
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use birdhouse_testkit::usage::TICKS_PER_S;
+use birdhouse_testkit::usage::time_of_ticks;
 
 use crate::process::cpu_time;
 
@@ -19,7 +19,7 @@ pub(super) fn cpu_of_tree(root: u32) -> Result<Duration> {
     let ended = stat(root, CHILDREN_USER)
         .zip(stat(root, CHILDREN_SYSTEM))
         .context("failed to read a process that has ended")?;
-    total += Duration::from_millis((ended.0 + ended.1) * 1000 / TICKS_PER_S);
+    total += time_of_ticks(ended.0 + ended.1);
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         if stat(pid, PARENT) == Some(root.into()) {

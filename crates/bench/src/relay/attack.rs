@@ -32,7 +32,7 @@ use super::relay_at::RelayAt;
 use super::socket::Socket;
 use crate::args::at_least_one;
 use crate::attack::parse_outcome;
-use crate::durations::{Durations, seconds};
+use crate::durations::{Durations, seconds, times};
 use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
 use crate::server::version_of;
 
@@ -256,8 +256,8 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
             Cell::count(row.latencies.len() as u64),
             row.latencies.with_p99(),
             seconds(row.latencies.percentile(100)),
-            Cell::number(row.cpu.as_secs_f64() / row.time.as_secs_f64()),
-            Cell::number(row.stolen.as_secs_f64() / row.time.as_secs_f64()),
+            times(row.cpu, row.time),
+            times(row.stolen, row.time),
             Cell::count(row.memory_peak),
             Cell::count(row.outcome.connected),
             Cell::count(row.outcome.closed),

@@ -262,7 +262,7 @@ fn classes(by: By, scripts: &[Script], all: &[Turns<Figures>]) -> BTreeMap<(u64,
 fn times(figures: &Figures, question: usize, members: &[(u64, usize)]) -> Durations {
     let mut all = Durations::default();
     for (_, index) in members {
-        figures.times[*index][question].iter().for_each(|time| all.add(*time));
+        all.add_all(&figures.times[*index][question]);
     }
     all
 }

@@ -52,9 +52,7 @@ impl HonestClients {
         for thread in self.threads {
             let all = thread.join().map_err(|_| anyhow!("an honest client panicked"))??;
             ensure!(!all.is_empty(), "an honest client got no answer");
-            for latency in all {
-                latencies.add(latency);
-            }
+            latencies.add_all(&all);
         }
         Ok(())
     }
