@@ -24,6 +24,11 @@ use crate::server::version_of;
 const SEED: u64 = 91;
 /// Time from the start of an attack until it is measured: connections are opened and limits reached.
 const WARM_UP: Duration = Duration::from_secs(1);
+/// Time that is quiet or not as a whole: honest clients stay for as long, while an attack goes on.
+const SLICE: Duration = Duration::from_secs(5);
+/// Share of one processor that the host may take in quiet time. More delays more than one answer in a hundred, which
+/// is what a p99 is made of.
+const QUIET: f64 = 0.01;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
@@ -83,6 +88,9 @@ struct Figures {
     rest_latencies: Durations,
     /// Latencies of an echo: what kernel and host take, whatever the server does.
     echo_latencies: Durations,
+    /// Latencies of wallets and of REST in quiet time alone.
+    quiet: [Durations; 2],
+    quiet_time: Duration,
     time: Duration,
     /// Time of the attack, the warm-up included.
     attacked: Duration,
@@ -107,11 +115,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
             figures.measure(&setup, plan).with_context(|| figures.title.clone())?;
             // A run takes hours: a row that is measured is not lost with the rest.
             eprintln!(
-                "attack: {}: wallets {}; REST {}; echo {}; at most {} MB",
+                "attack: {}: wallets {}; REST {}; echo {}; {} s quiet: wallets {}; at most {} MB",
                 figures.title,
                 figures.latencies,
                 figures.rest_latencies,
                 figures.echo_latencies,
+                figures.quiet_time.as_secs(),
+                figures.quiet[0],
                 figures.memory_peak / 1_000_000
             );
         }
@@ -151,6 +161,8 @@ impl Figures {
             latencies: Durations::default(),
             rest_latencies: Durations::default(),
             echo_latencies: Durations::default(),
+            quiet: Default::default(),
+            quiet_time: Duration::ZERO,
             time: Duration::ZERO,
             attacked: Duration::ZERO,
             cpu: Duration::ZERO,
@@ -164,21 +176,38 @@ impl Figures {
         setup.exposed.reset_memory_peak()?;
         let (attackers, began) = (Attackers::start(&self.attacks, plan.listener, setup)?, Instant::now());
         thread::sleep(WARM_UP);
+        let mut left = Duration::from_secs(plan.seconds);
+        while !left.is_zero() {
+            let slice = left.min(SLICE);
+            self.measure_slice(setup, plan, slice)?;
+            left -= slice;
+        }
+        self.outcome = sum(self.outcome, attackers.stop()?);
+        self.attacked += began.elapsed();
+        self.memory_peak = self.memory_peak.max(Usage::of(setup.exposed.server.pid())?.resident_bytes_max);
+        Ok(())
+    }
+
+    /// Measures new honest clients for `time`.
+    fn measure_slice(&mut self, setup: &Setup, plan: &Plan, time: Duration) -> Result<()> {
         let pid = setup.exposed.server.pid();
-        let (before, stolen, start) = (Usage::of(pid)?.cpu, stolen_cpu()?, Instant::now());
+        let (before, stolen_before, start) = (Usage::of(pid)?.cpu, stolen_cpu()?, Instant::now());
         let (clients, visitors) = (setup.honest_clients(plan.clients), setup.rest_visitors(plan.clients));
         let echo = HonestClients::of_an_echo()?;
-        thread::sleep(Duration::from_secs(plan.seconds));
+        thread::sleep(time);
         let (latencies, rest_latencies, echo_latencies) = (clients.stop()?, visitors.stop()?, echo.stop()?);
-        self.time += start.elapsed();
+        let (time, stolen) = (start.elapsed(), stolen_cpu()?.saturating_sub(stolen_before));
+        self.time += time;
         self.cpu += Usage::of(pid)?.cpu.saturating_sub(before);
-        self.stolen += stolen_cpu()?.saturating_sub(stolen);
+        self.stolen += stolen;
         self.latencies.add_all(latencies.latencies());
         self.rest_latencies.add_all(rest_latencies.latencies());
         self.echo_latencies.add_all(echo_latencies.latencies());
-        self.outcome = sum(self.outcome, attackers.stop()?);
-        self.attacked += began.elapsed();
-        self.memory_peak = self.memory_peak.max(Usage::of(pid)?.resident_bytes_max);
+        if stolen <= time.mul_f64(QUIET) {
+            self.quiet_time += time;
+            self.quiet[0].add_all(latencies.latencies());
+            self.quiet[1].add_all(rest_latencies.latencies());
+        }
         Ok(())
     }
 }
@@ -254,11 +283,12 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
         "{} honest clients of the Electrum protocol and as many of REST, each with one request at a time and 5 ms \
          between requests, while one address attacks; \
          {} rounds of {} s each. {} An echo of 120 bytes and its client run as honest clients do, and wait for \
-         kernel and host alone. Hostile requests are those that sockets took, read by the server or not.",
+         kernel and host alone. Quiet are slices of {} s of which the host took at most {QUIET} of one processor. Hostile requests are those that sockets took, read by the server or not.",
         plan.clients,
         plan.rounds,
         plan.seconds,
-        priority::meaning()
+        priority::meaning(),
+        SLICE.as_secs()
     );
     let columns = [
         ("answers", Unit::Count),
@@ -271,6 +301,10 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
         ("echo latency", Unit::Seconds),
         ("server", Unit::Cpus),
         ("taken by the host", Unit::Cpus),
+        ("quiet time", Unit::Seconds),
+        ("latency in it", Unit::Seconds),
+        ("p99 in it, times that of no attack", Unit::Times),
+        ("REST p99 in it, times that of no attack", Unit::Times),
         ("most memory", Unit::Bytes),
         ("connections made", Unit::Count),
         ("closed by the server", Unit::Count),
@@ -292,6 +326,10 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
             figures.echo_latencies.with_p99(),
             times(figures.cpu, figures.time),
             times(figures.stolen, figures.time),
+            seconds(Some(figures.quiet_time)),
+            figures.quiet[0].with_p99(),
+            times_p99(&figures.quiet[0], calm.map(|calm| &calm.quiet[0])),
+            times_p99(&figures.quiet[1], calm.map(|calm| &calm.quiet[1])),
             Cell::count(figures.memory_peak),
             Cell::count(figures.outcome.connected),
             Cell::count(figures.outcome.closed),
