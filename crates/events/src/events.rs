@@ -69,8 +69,8 @@ pub struct Events {
     installed: RwLock<Version>,
     /// `None` from a failed write to [`Events::reopen`]. The guard's holder is the writer.
     writer: Mutex<Option<Writer>>,
-    /// The reason of that failure.
-    failure: Mutex<Option<String>>,
+    /// That failure.
+    failure: Mutex<Option<Failure>>,
     /// Segments that the manifest no longer lists, and that readers may still use.
     retired: Mutex<Vec<Arc<OpenSegment>>>,
     /// Kept by the first manifest.
@@ -92,6 +92,13 @@ struct Writer {
     segments_end: SegmentOffsets,
     /// Vanish requests of the memtable whose events are not all deleted yet.
     vanishing: VecDeque<(Seq, Vanish)>,
+}
+
+/// A failed write.
+struct Failure {
+    reason: String,
+    /// Queries find the events below, as far as callers were told.
+    end: Seq,
 }
 
 /// Source of events that another process writes.
@@ -214,7 +221,8 @@ impl Events {
     /// queries can find the events.
     ///
     /// # Errors
-    /// As for [`accept`](Self::accept). Queries no longer find the events that `notify` received.
+    /// As for [`accept`](Self::accept). Queries no longer find the events that `notify` received, and other events may
+    /// get their numbers.
     pub fn accept_and_notify(
         &self,
         events: &[&VerifiedEvent],
@@ -241,7 +249,9 @@ impl Events {
     fn change<T>(&self, change: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
         let mut slot = self.writer.lock();
         let mut writer = slot.take().ok_or_else(|| self.refusal())?;
-        let changed = change(&mut writer).inspect_err(|error| *self.failure.lock() = Some(error.to_string()))?;
+        let changed = change(&mut writer).inspect_err(|error| {
+            *self.failure.lock() = Some(Failure { reason: error.to_string(), end: self.end() });
+        })?;
         *slot = Some(writer);
         Ok(changed)
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{Held, Overdrawn, Payer as _};
-use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, Seq, TagsBy, Timestamp, VerifiedEvent};
+use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, TagsBy, Timestamp, VerifiedEvent};
 use birdhouse_net::{
     CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, PING_WORK, Stream, Turn, Unsent,
     Upgraded, write_now,
@@ -25,7 +25,7 @@ use tokio::time::{sleep_until, timeout};
 
 use crate::clock::now;
 use crate::http::Client;
-use crate::hub::Inbox;
+use crate::hub::{Inbox, SinceSeq};
 use crate::identity::Identity;
 use crate::ingest::{EventRoom, Submission};
 use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PrivateMessages, QUERIES_RUNNING, WRITE_BYTES};
@@ -74,8 +74,7 @@ pub(crate) enum Ending {
 /// An open subscription.
 struct Subscription {
     number: u64,
-    /// Events from here on are live.
-    since_seq: Seq,
+    since_seq: SinceSeq,
     /// The client's quota for its filters.
     _held: Arc<Held>,
 }
@@ -409,7 +408,7 @@ impl Connection<'_> {
             Err(rejection) => return self.close(&id, &rejection).await,
         };
         let tally = Tally::new(&filters);
-        let stored = Stored::new(filters, TagsBy::List, self.relay.events.end()).holding(held);
+        let stored = Stored::new(filters, TagsBy::List, SinceSeq::at(self.relay.events.end())).holding(held);
         self.running.push_back(Running::Count(id, stored, tally));
         Ok(())
     }
@@ -428,10 +427,9 @@ impl Connection<'_> {
         };
         let number = self.next_number;
         self.next_number += 1;
-        // First the hub, then `since_seq`: what comes between is stored, and its live event is ignored.
-        self.relay.hub.subscribe((self.inbox.id, number), Arc::clone(&filters));
-        let since_seq = self.relay.events.end();
-        let stored = Stored::new(filters, TagsBy::Event, since_seq).holding(Arc::clone(&held));
+        let since_seq = self.relay.hub.subscribe((self.inbox.id, number), Arc::clone(&filters));
+        since_seq.lower_to(self.relay.events.end());
+        let stored = Stored::new(filters, TagsBy::Event, since_seq.clone()).holding(Arc::clone(&held));
         self.subscriptions.insert(id.clone(), Subscription { number, since_seq, _held: held });
         self.meter.follows(self.subscriptions.len());
         self.running.push_back(Running::Req(id, number, stored));
@@ -476,7 +474,7 @@ impl Connection<'_> {
         let Some((id, open)) = self.subscriptions.iter().find(|(_, open)| open.number == event.subscription) else {
             return;
         };
-        let is_stored = event.seq.is_some_and(|seq| seq < open.since_seq);
+        let is_stored = event.seq.is_some_and(|seq| seq < open.since_seq.get());
         if is_stored || !self.audience().is_among(event.readers.as_deref()) {
             return;
         }

@@ -17,6 +17,11 @@ pub(crate) struct ConnectionId(u64);
 /// other one of its name.
 pub(crate) type Key = (ConnectionId, u64);
 
+/// The number of the first event that is live for a subscription; those before are stored. After a failed write it
+/// becomes lower, because the numbers of events that were not kept are given to others.
+#[derive(Debug, Clone)]
+pub(crate) struct SinceSeq(Arc<AtomicU64>);
+
 /// All subscriptions of all connections.
 #[derive(Debug)]
 pub(crate) struct Hub {
@@ -30,6 +35,7 @@ pub(crate) struct Hub {
 #[derive(Debug, Default)]
 struct Subscriptions {
     matcher: Matcher<Key>,
+    since: HashMap<Key, SinceSeq>,
     queues: HashMap<ConnectionId, Arc<LiveQueue>>,
 }
 
@@ -39,6 +45,23 @@ pub(crate) struct Inbox {
     pub(crate) id: ConnectionId,
     pub(crate) live: Arc<LiveQueue>,
     hub: Arc<Hub>,
+}
+
+// === impl SinceSeq ===
+
+impl SinceSeq {
+    pub(crate) fn at(seq: Seq) -> Self {
+        Self(Arc::new(AtomicU64::new(seq.0)))
+    }
+
+    pub(crate) fn get(&self) -> Seq {
+        Seq(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Sets it to `seq`, unless it is lower.
+    pub(crate) fn lower_to(&self, seq: Seq) {
+        self.0.fetch_min(seq.0, Ordering::Relaxed);
+    }
 }
 
 // === impl Hub ===
@@ -58,12 +81,24 @@ impl Hub {
         Inbox { id, live, hub: Arc::clone(self) }
     }
 
-    pub(crate) fn subscribe(&self, key: Key, filters: Arc<[Filter]>) {
-        self.subscriptions.write().matcher.insert(key, filters);
+    /// Adds a subscription, for which no event is live yet. The caller lowers what is returned to the end of the stored
+    /// events, which it reads afterwards: what comes between is stored, and its live event is ignored.
+    pub(crate) fn subscribe(&self, key: Key, filters: Arc<[Filter]>) -> SinceSeq {
+        let (since, mut subscriptions) = (SinceSeq::at(Seq(u64::MAX)), self.subscriptions.write());
+        subscriptions.matcher.insert(key, filters);
+        subscriptions.since.insert(key, since.clone());
+        since
     }
 
     pub(crate) fn unsubscribe(&self, key: Key) {
-        self.subscriptions.write().matcher.remove(key);
+        let mut subscriptions = self.subscriptions.write();
+        subscriptions.matcher.remove(key);
+        subscriptions.since.remove(&key);
+    }
+
+    /// Makes events from `end` on live for all: a failed write has had their numbers.
+    pub(crate) fn number_again_from(&self, end: Seq) {
+        self.subscriptions.read().since.values().for_each(|since| since.lower_to(end));
     }
 
     /// Sends the event to every matching subscription; returns their number.

@@ -41,6 +41,9 @@ mod ingest;
 mod live_queue;
 mod recovery;
 mod retaining;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod simulation;
 mod worker;
 
 // The entrance, and the view from outside.

@@ -1,11 +1,15 @@
 //! Opens the events again after a failed write, with growing pauses, while queries are answered.
 
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use birdhouse_events::Events;
+use birdhouse_events::{Events, Seq};
 use tracing::{info, warn};
 
+use crate::feed::Feed;
+use crate::hub::Hub;
+use crate::ingest::Depot;
 use crate::worker::{Retry, Worker};
 
 /// Interval of looks at the writer.
@@ -14,15 +18,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 const WELL: Duration = Duration::from_mins(5);
 
 /// Starts the thread.
-pub(crate) fn start(events: Arc<Events>) -> Worker {
-    Worker::start("recovery", move |wait| run(&events, wait))
+pub(crate) fn start(depot: Arc<Depot>) -> Worker {
+    Worker::start("recovery", move |wait| run(&depot, wait))
 }
 
 /// Looks until `wait` returns false.
-fn run(events: &Events, wait: &dyn Fn(Duration) -> bool) {
+fn run(depot: &Depot, wait: &dyn Fn(Duration) -> bool) {
     let (mut retry, mut failed) = (Retry::default(), Instant::now());
     while wait(PAUSE) {
-        if events.failure().is_none() {
+        if depot.events.failure().is_none() {
             if failed.elapsed() > WELL {
                 retry = Retry::default();
             }
@@ -32,15 +36,28 @@ fn run(events: &Events, wait: &dyn Fn(Duration) -> bool) {
         if !wait(retry.pause()) {
             return;
         }
-        match reopen(events) {
+        match reopen(&depot.events, &depot.hub, &depot.feed) {
             Ok(()) => info!("opened the relay's events again; it stores events"),
             Err(error) => warn!(%error, "failed to open the relay's events again; trying again"),
         }
     }
 }
 
-fn reopen(events: &Events) -> birdhouse_events::Result<()> {
-    events.reopen()?;
+/// Opens the events again. Subscriptions get those that are found again, although their write had failed: some for the
+/// second time, for they may have had them before it failed.
+pub(crate) fn reopen(events: &Events, hub: &Hub, feed: &Feed) -> birdhouse_events::Result<()> {
+    events.reopen_and_notify(|found_again: Range<Seq>| {
+        hub.number_again_from(found_again.start);
+        let seqs: Vec<Seq> = (found_again.start.0..found_again.end.0).map(Seq).collect();
+        events.visit(&seqs, &mut |seq, packed| {
+            if let Some(event) = packed.to_event() {
+                hub.publish_live(&event, Some(seq));
+            }
+            ControlFlow::Continue(())
+        })?;
+        feed.published(found_again.end);
+        Ok(())
+    })?;
     // Vanish requests that the failure interrupted.
     while events.vanish()? {}
     Ok(())

@@ -122,10 +122,10 @@ impl Relay {
         let retention = Arc::new(CurrentRules::new(settings.retention.clone()));
         let workers = match &destination {
             Destination::Remote(link) => vec![front::start(Arc::clone(&events), Arc::clone(&hub), Arc::clone(link))],
-            Destination::Local(_) => {
+            Destination::Local(depot) => {
                 let compaction = compaction::start(Arc::clone(&events), Arc::clone(&retention), merging.clone());
                 let indexing = indexing::start(Arc::clone(&events), words.clone());
-                [compaction, recovery::start(Arc::clone(&events))].into_iter().chain(indexing).collect()
+                [compaction, recovery::start(Arc::clone(depot))].into_iter().chain(indexing).collect()
             }
         };
         let processors = thread::available_parallelism().map_or(1, usize::from);

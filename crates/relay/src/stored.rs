@@ -10,6 +10,7 @@ use birdhouse_events::{
     Audience, Events, Filter, Hide, Packed, Position, Query, Rejection, SearchCoverage, SearchProgress, Seq, TagsBy,
 };
 
+use crate::hub::SinceSeq;
 use crate::limits::{PAGE_WORK, SEARCH_ROWS, SEARCH_ROWS_MAX};
 use crate::shown::{Earlier, Shown};
 
@@ -21,7 +22,7 @@ pub(crate) struct Stored {
     _held: Option<Arc<Held>>,
     tags: TagsBy,
     /// Later events are live, not stored.
-    end: Seq,
+    end: SinceSeq,
     /// The filter whose events come next, its position, and the number of events that it still wants.
     filter: usize,
     from: Option<Position>,
@@ -66,7 +67,7 @@ pub(crate) type Asked<'a> = (u32, Audience<'a>, Option<&'a dyn Hide>);
 type Show<'a> = &'a mut dyn FnMut(Packed<'_>) -> ControlFlow<()>;
 
 impl Stored {
-    pub(crate) fn new(filters: Arc<[Filter]>, tags: TagsBy, end: Seq) -> Self {
+    pub(crate) fn new(filters: Arc<[Filter]>, tags: TagsBy, end: SinceSeq) -> Self {
         let left = limit(filters.first());
         Self {
             filters,
@@ -107,7 +108,7 @@ impl Stored {
     ) -> birdhouse_events::Result<Next> {
         let filters = Arc::clone(&self.filters);
         let Some(filter) = filters.get(self.filter) else { return Ok(Next::End(self.hint)) };
-        let query = Query { filter, end: self.end, now, audience, hidden, tags: self.tags, work_max: PAGE_WORK };
+        let query = Query { filter, end: self.end.get(), now, audience, hidden, tags: self.tags, work_max: PAGE_WORK };
         if self.left == 0 {
             self.hint = self.hint.max(Hint::Unknown);
         } else if filter.search.is_some() {

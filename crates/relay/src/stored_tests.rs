@@ -40,7 +40,7 @@ fn filled() -> Events {
 
 /// Everything that these filters show, in pages of this many rows, or of as many as fill one.
 fn shown(events: &Events, filters: &[Filter], rows: usize, enough: usize) -> Vec<birdhouse_events::EventId> {
-    let mut stored = Stored::new(filters.into(), TagsBy::Event, events.end());
+    let mut stored = Stored::new(filters.into(), TagsBy::Event, SinceSeq::at(events.end()));
     let mut seen = Vec::new();
     loop {
         let next = stored.page(events, (0, Audience::Operator, None), rows, &mut |packed| {

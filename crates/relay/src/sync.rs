@@ -12,6 +12,7 @@ use birdhouse_events::{Events, Filter, Rejection, Seq, TagsBy};
 use negentropy::{Id, Negentropy, NegentropyStorageVector};
 use tokio::time::Instant;
 
+use crate::hub::SinceSeq;
 use crate::limits::{COUNT_ROWS, Limits, SYNC_FRAME_BYTES, SYNC_ID_BYTES};
 use crate::message::{SubscriptionId, sync_closed, sync_message, sync_refused, sync_too_large};
 use crate::stored::{Asked, Next, Stored};
@@ -95,7 +96,7 @@ impl Sessions {
         let counted = Held::nothing(&self.ids);
         let number = self.next_number;
         self.next_number += 1;
-        let stored = Stored::new([filter].into(), TagsBy::Event, end).holding(held);
+        let stored = Stored::new([filter].into(), TagsBy::Event, SinceSeq::at(end)).holding(held);
         let ids = Ids::Gathering { stored, found: NegentropyStorageVector::new(), count: 0 };
         let session = Session { number, ids, message: Some(message), counted, since: Instant::now() };
         self.by_name.insert(id.clone(), session);

@@ -4,13 +4,14 @@
 //! memory is made anew from it, as at a start, and the arrays are truncated.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::RwLock;
 
-use super::{Events, Writer};
+use super::{Events, Failure, Writer};
 use crate::deletion::Vanish;
 use crate::error::{Error, Result};
 use crate::log::moved::MovedUnits;
@@ -25,7 +26,7 @@ const READERS_POLL: Duration = Duration::from_millis(1);
 impl Events {
     /// Returns the reason why writes fail; `None` while they succeed.
     pub fn failure(&self) -> Option<String> {
-        self.failure.lock().clone()
+        self.failure.lock().as_ref().map(|failure| failure.reason.clone())
     }
 
     /// Makes writes possible again after one has failed. Queries go on meanwhile. Does nothing if no write has failed.
@@ -33,6 +34,16 @@ impl Events {
     /// # Errors
     /// The store still fails, or segments are being merged; try again later.
     pub fn reopen(&self) -> Result<()> {
+        self.reopen_and_notify(|_| Ok(()))
+    }
+
+    /// Makes writes possible again as [`reopen`](Self::reopen) does. Calls `notify` before, with the numbers of the
+    /// events that are found again: the write that was to publish them failed, and the store has them all the same.
+    /// Events that are accepted later follow them, and may get numbers that events of the failed write had.
+    ///
+    /// # Errors
+    /// As for [`reopen`](Self::reopen), or `notify` fails.
+    pub fn reopen_and_notify(&self, notify: impl FnOnce(Range<Seq>) -> Result<()>) -> Result<()> {
         // A running merge writes to space that the next flush would use.
         let Some(mut upkeep) = self.upkeep.try_lock() else { return Err(Error::Busy) };
         let mut slot = self.writer.lock();
@@ -46,8 +57,11 @@ impl Events {
         if let Some(moving) = upkeep.moving.take() {
             upkeep.abandon(&moving);
         }
-        let reopened = self.restore().inspect_err(|error| *self.failure.lock() = Some(error.to_string()))?;
-        *slot = Some(reopened);
+        let end = self.failure.lock().as_ref().map_or_else(|| self.end(), |failure| failure.end);
+        let reopened = self.restore().and_then(|writer| notify(end..self.end()).map(|()| writer));
+        *slot = Some(reopened.inspect_err(|error| {
+            *self.failure.lock() = Some(Failure { reason: error.to_string(), end });
+        })?);
         *self.failure.lock() = None;
         Ok(())
     }
