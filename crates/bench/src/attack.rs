@@ -88,8 +88,9 @@ struct Figures {
     rest_latencies: Durations,
     /// Latencies of an echo: what kernel and host take, whatever the server does.
     echo_latencies: Durations,
-    /// Latencies of wallets and of REST in quiet time alone.
-    quiet: [Durations; 2],
+    /// Latencies in quiet time alone.
+    quiet_latencies: Durations,
+    quiet_rest_latencies: Durations,
     quiet_time: Duration,
     time: Duration,
     /// Time of the attack, the warm-up included.
@@ -121,7 +122,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
                 figures.rest_latencies,
                 figures.echo_latencies,
                 figures.quiet_time.as_secs(),
-                figures.quiet[0],
+                figures.quiet_latencies,
                 figures.memory_peak / 1_000_000
             );
         }
@@ -161,7 +162,8 @@ impl Figures {
             latencies: Durations::default(),
             rest_latencies: Durations::default(),
             echo_latencies: Durations::default(),
-            quiet: Default::default(),
+            quiet_latencies: Durations::default(),
+            quiet_rest_latencies: Durations::default(),
             quiet_time: Duration::ZERO,
             time: Duration::ZERO,
             attacked: Duration::ZERO,
@@ -205,8 +207,8 @@ impl Figures {
         self.echo_latencies.add_all(echo_latencies.latencies());
         if stolen <= time.mul_f64(QUIET) {
             self.quiet_time += time;
-            self.quiet[0].add_all(latencies.latencies());
-            self.quiet[1].add_all(rest_latencies.latencies());
+            self.quiet_latencies.add_all(latencies.latencies());
+            self.quiet_rest_latencies.add_all(rest_latencies.latencies());
         }
         Ok(())
     }
@@ -283,7 +285,8 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
         "{} honest clients of the Electrum protocol and as many of REST, each with one request at a time and 5 ms \
          between requests, while one address attacks; \
          {} rounds of {} s each. {} An echo of 120 bytes and its client run as honest clients do, and wait for \
-         kernel and host alone. Quiet are slices of {} s of which the host took at most {QUIET} of one processor. Hostile requests are those that sockets took, read by the server or not.",
+         kernel and host alone. Quiet are slices of {} s of which the host took at most {QUIET} of one processor. \
+         Hostile requests are those that sockets took, read by the server or not.",
         plan.clients,
         plan.rounds,
         plan.seconds,
@@ -327,9 +330,9 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
             times(figures.cpu, figures.time),
             times(figures.stolen, figures.time),
             seconds(Some(figures.quiet_time)),
-            figures.quiet[0].with_p99(),
-            times_p99(&figures.quiet[0], calm.map(|calm| &calm.quiet[0])),
-            times_p99(&figures.quiet[1], calm.map(|calm| &calm.quiet[1])),
+            figures.quiet_latencies.with_p99(),
+            times_p99(&figures.quiet_latencies, calm.map(|calm| &calm.quiet_latencies)),
+            times_p99(&figures.quiet_rest_latencies, calm.map(|calm| &calm.quiet_rest_latencies)),
             Cell::count(figures.memory_peak),
             Cell::count(figures.outcome.connected),
             Cell::count(figures.outcome.closed),

@@ -474,8 +474,7 @@ impl Connection<'_> {
         let Some((id, open)) = self.subscriptions.iter().find(|(_, open)| open.number == event.subscription) else {
             return;
         };
-        let is_stored = event.seq.is_some_and(|seq| seq < open.since_seq.get());
-        if is_stored || !self.audience().is_among(event.readers.as_deref()) {
+        if !open.since_seq.is_live(event.seq) || !self.audience().is_among(event.readers.as_deref()) {
             return;
         }
         let beginning = id.event_prefix();

@@ -58,6 +58,11 @@ impl SinceSeq {
         Seq(self.0.load(Ordering::Relaxed))
     }
 
+    /// Returns true if a new event of this number is live; `None` is an ephemeral one.
+    pub(crate) fn is_live(&self, seq: Option<Seq>) -> bool {
+        seq.is_none_or(|seq| seq >= self.get())
+    }
+
     /// Sets it to `seq`, unless it is lower.
     pub(crate) fn lower_to(&self, seq: Seq) {
         self.0.fetch_min(seq.0, Ordering::Relaxed);
