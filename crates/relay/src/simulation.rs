@@ -17,10 +17,9 @@ use birdhouse_events::{
     Accepted, Audience, Event, EventId, Events, EventsOptions, Filter, FilterLimits, Keys, Kind, Query, TagsBy,
     Timestamp, UnsignedEvent, VerifiedEvent,
 };
-use birdhouse_regtest::rng::{Rng, number};
-use birdhouse_store::{
-    Array, ArraySpec, Batch, BulkRun, Error, FinishedRun, KeyRange, MemoryStore, Page, PageLimit, Store, Table,
-};
+use birdhouse_store::{Error, MemoryStore, Store};
+use birdhouse_testkit::hooked_store::{Call, Hook, HookedStore};
+use birdhouse_testkit::rng::{Rng, number};
 use parking_lot::Mutex;
 
 use crate::feed::Feed;
@@ -79,7 +78,7 @@ fn play(first: u64, seeds: u64) -> Counts {
 /// Plays one schedule.
 fn run(seed: u64, counts: &mut Counts) {
     let world = Arc::new(World::new(seed));
-    let store: Arc<dyn Store> = Arc::new(FaultyStore { world: Arc::clone(&world), inner: MemoryStore::new() });
+    let store: Arc<dyn Store> = Arc::new(HookedStore::new(Arc::new(MemoryStore::new()), Arc::clone(&world)));
     let options = EventsOptions { memtable_events: 3 + world.below(6), ..EventsOptions::default() };
     let events = Arc::new(Events::open(store, [9; 16], options).unwrap());
     let feed = Feed::new(seed, events.end());
@@ -318,105 +317,27 @@ impl Reader {
     }
 }
 
-/// The engine in memory, in which writes fail, and readers step before each.
-struct FaultyStore {
-    world: Arc<World>,
-    inner: MemoryStore,
-}
+/// Readers step before and after each write, which fails before it is done or afterwards.
+impl Hook for World {
+    fn before(&self, call: Call) -> birdhouse_store::Result<()> {
+        self.step_around(call)
+    }
 
-struct FaultyArray {
-    world: Arc<World>,
-    inner: Arc<dyn Array>,
+    fn after(&self, call: Call, succeeded: bool) -> birdhouse_store::Result<()> {
+        if succeeded { self.step_around(call) } else { Ok(()) }
+    }
 }
-
-type Result<T> = birdhouse_store::Result<T>;
 
 impl World {
-    /// Lets readers step, and then writes; fails before or afterwards.
-    fn change<T>(&self, write: impl FnOnce() -> Result<T>) -> Result<T> {
-        let fault = || Error::Io { action: "write in memory".to_owned(), cause: std::io::Error::other("simulated") };
+    fn step_around(&self, call: Call) -> birdhouse_store::Result<()> {
+        if matches!(call, Call::Read | Call::FinishRun) {
+            return Ok(());
+        }
         self.let_readers_step();
         if self.fails() {
-            return Err(fault());
+            let cause = std::io::Error::other("simulated");
+            return Err(Error::Io { action: "write in memory".to_owned(), cause });
         }
-        let written = write()?;
-        self.let_readers_step();
-        if self.fails() { Err(fault()) } else { Ok(written) }
-    }
-}
-
-impl Store for FaultyStore {
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.inner.get_many(table, keys)
-    }
-
-    fn scan_many(&self, table: Table, ranges: &[KeyRange], limit: PageLimit) -> Result<Vec<Page>> {
-        self.inner.scan_many(table, ranges, limit)
-    }
-
-    fn write(&self, batch: Batch) -> Result<()> {
-        self.world.change(|| self.inner.write(batch))
-    }
-
-    fn publish(&self, manifest: &[u8]) -> Result<()> {
-        self.world.change(|| self.inner.publish(manifest))
-    }
-
-    fn manifest(&self) -> Result<Option<Vec<u8>>> {
-        self.inner.manifest()
-    }
-
-    fn bulk_run(&self, table: Table) -> Result<Box<dyn BulkRun>> {
-        self.inner.bulk_run(table)
-    }
-
-    fn bulk_load(&self, runs: Vec<FinishedRun>) -> Result<()> {
-        self.world.change(|| self.inner.bulk_load(runs))
-    }
-
-    fn clear(&self, table: Table) -> Result<()> {
-        self.world.change(|| self.inner.clear(table))
-    }
-
-    fn array(&self, spec: ArraySpec) -> Result<Arc<dyn Array>> {
-        Ok(Arc::new(FaultyArray { world: Arc::clone(&self.world), inner: self.inner.array(spec)? }))
-    }
-
-    fn sizes(&self) -> Result<Vec<(String, u64)>> {
-        self.inner.sizes()
-    }
-}
-
-impl Array for FaultyArray {
-    fn read_many(&self, numbers: &[u64]) -> Result<Vec<u8>> {
-        self.inner.read_many(numbers)
-    }
-
-    fn read_run(&self, first: u64, count: usize) -> Result<Vec<u8>> {
-        self.inner.read_run(first, count)
-    }
-
-    fn visit_run(&self, first: u64, count: usize, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
-        self.inner.visit_run(first, count, visit)
-    }
-
-    fn visit_runs(&self, runs: &[(u64, usize)], visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
-        self.inner.visit_runs(runs, visit)
-    }
-
-    fn write(&self, first: u64, records: &[u8]) -> Result<()> {
-        self.world.change(|| self.inner.write(first, records))
-    }
-
-    fn discard(&self, first: u64, count: u64) -> Result<()> {
-        self.world.change(|| self.inner.discard(first, count))
-    }
-
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn truncate(&self, len: u64) -> Result<()> {
-        self.world.change(|| self.inner.truncate(len))
+        Ok(())
     }
 }

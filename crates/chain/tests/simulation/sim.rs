@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use birdhouse_chain::{Height, Index, Secret, Snapshot, Update};
 use birdhouse_store::MemoryStore;
+use birdhouse_testkit::hooked_store::HookedStore;
 use birdhouse_testkit::rng::Rng;
 use bitcoin::constants::genesis_block;
 use bitcoin::{Network, Txid};
@@ -23,7 +24,6 @@ use tokio::sync::broadcast::Receiver;
 use crate::interface::SimRuntime;
 use crate::node_state::{NodeState, Zmq};
 use crate::plan::Plan;
-use crate::store::FaultyStore;
 use crate::tasks::Tasks;
 use crate::template::template;
 use crate::tree::BlockNumber;
@@ -224,7 +224,7 @@ impl Sim {
 
     fn open(self: &Arc<Self>) -> birdhouse_chain::Result<Index> {
         let start = template(self.plan.template);
-        let store = FaultyStore { sim: Arc::clone(self), inner: self.store.lock().clone() };
+        let store = HookedStore::new(Arc::new(self.store.lock().clone()), Arc::clone(self));
         let genesis = genesis_block(Network::Regtest).block_hash();
         let (runtime, secret) = (Arc::new(SimRuntime(Arc::clone(self))), Secret([7; 16]));
         let (store, source) = (Arc::new(store), Arc::clone(self) as _);

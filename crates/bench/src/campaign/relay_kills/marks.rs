@@ -1,17 +1,15 @@
-//! Marks of what the writer's threads are doing, in a file, so that they are there after SIGKILL. A store that sets a
-//! mark around every call that writes.
+//! Marks of what the writer's threads are doing, in a file, so that they are there after SIGKILL. One is set around
+//! every call of the store that writes.
 
 use std::cell::Cell;
 use std::fs::File;
 use std::io::Result as IoResult;
-use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use birdhouse_store::{
-    Array, ArraySpec, Batch, BulkRun, FinishedRun, KeyRange, Page, PageLimit, Prove, Result, Store, Table,
-};
+use birdhouse_store::Result;
+use birdhouse_testkit::hooked_store::{Call, Hook};
 
 /// The calls under way in one thread: one of [`WORK`], and one of [`WRITES`] below it.
 const MARK_BYTES: u64 = 2;
@@ -41,18 +39,6 @@ pub(crate) struct Marked<'a>(&'a Marks, [u8; 2]);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Moment(Vec<[u8; 2]>);
 
-/// A store that sets marks.
-pub(crate) struct MarkedStore<S> {
-    pub(crate) store: Arc<S>,
-    pub(crate) marks: Marks,
-}
-
-struct MarkedArray {
-    array: Arc<dyn Array>,
-    marks: Marks,
-    write: u8,
-}
-
 // === impl Marks ===
 
 impl Marks {
@@ -70,28 +56,27 @@ impl Marks {
     /// Sets the work of the thread, one of [`WORK`].
     pub(crate) fn work(&self, name: &str) -> Marked<'_> {
         let work = WORK.iter().position(|work| *work == name).and_then(|work| u8::try_from(work).ok());
-        self.set([work.expect("a name of the list"), 0])
+        let (_, before) = MARK.get();
+        self.set([work.expect("a name of the list"), 0]);
+        Marked(self, before)
     }
 
-    fn write(&self, write: u8) -> Marked<'_> {
+    fn write(&self, write: u8) {
         let (_, [work, _]) = MARK.get();
-        self.set([work, write])
+        self.set([work, write]);
     }
 
-    fn set(&self, mark: [u8; 2]) -> Marked<'_> {
-        let (slot, before) = MARK.get();
+    fn set(&self, mark: [u8; 2]) {
+        let (slot, _) = MARK.get();
         MARK.set((slot, mark));
         // Two bytes that one call writes are both there or none. A failure makes a coarser histogram.
         let _ = self.0.write_all_at(&mark, MARK_BYTES * slot);
-        Marked(self, before)
     }
 }
 
 impl Drop for Marked<'_> {
     fn drop(&mut self) {
-        let (slot, _) = MARK.get();
-        MARK.set((slot, self.1));
-        let _ = self.0.0.write_all_at(&self.1, MARK_BYTES * slot);
+        self.0.set(self.1);
     }
 }
 
@@ -119,101 +104,36 @@ fn name(work: usize, write: usize) -> String {
     [WORK[work], write.as_str()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
 }
 
-fn array_code(name: &str) -> u8 {
-    let array = ARRAYS.iter().position(|array| *array == name).unwrap_or(ARRAYS.len());
-    u8::try_from(WRITES.len() + array).expect("few names")
-}
+// === impl Hook ===
 
-// === impl MarkedStore ===
-
-impl<S: Store> Store for MarkedStore<S> {
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.store.get_many(table, keys)
+impl Hook for Marks {
+    fn before(&self, call: Call) -> Result<()> {
+        if let Some(write) = code(call) {
+            self.write(write);
+        }
+        Ok(())
     }
 
-    fn scan_many(&self, table: Table, ranges: &[KeyRange], limit: PageLimit) -> Result<Vec<Page>> {
-        self.store.scan_many(table, ranges, limit)
-    }
-
-    fn write(&self, batch: Batch) -> Result<()> {
-        let _mark = self.marks.write(2);
-        self.store.write(batch)
-    }
-
-    fn publish(&self, manifest: &[u8]) -> Result<()> {
-        let _mark = self.marks.write(1);
-        self.store.publish(manifest)
-    }
-
-    fn manifest(&self) -> Result<Option<Vec<u8>>> {
-        self.store.manifest()
-    }
-
-    fn bulk_run(&self, table: Table) -> Result<Box<dyn BulkRun>> {
-        self.store.bulk_run(table)
-    }
-
-    fn bulk_load(&self, runs: Vec<FinishedRun>) -> Result<()> {
-        self.store.bulk_load(runs)
-    }
-
-    fn clear(&self, table: Table) -> Result<()> {
-        self.store.clear(table)
-    }
-
-    fn array(&self, spec: ArraySpec) -> Result<Arc<dyn Array>> {
-        let (array, marks, write) = (self.store.array(spec)?, self.marks.clone(), array_code(spec.name));
-        Ok(Arc::new(MarkedArray { array, marks, write }))
-    }
-
-    fn sizes(&self) -> Result<Vec<(String, u64)>> {
-        self.store.sizes()
+    fn after(&self, call: Call, _succeeded: bool) -> Result<()> {
+        if code(call).is_some() {
+            self.write(0);
+        }
+        Ok(())
     }
 }
 
-impl Array for MarkedArray {
-    fn read_many(&self, numbers: &[u64]) -> Result<Vec<u8>> {
-        self.array.read_many(numbers)
-    }
-
-    fn read_run(&self, first: u64, count: usize) -> Result<Vec<u8>> {
-        self.array.read_run(first, count)
-    }
-
-    fn visit_run(&self, first: u64, count: usize, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
-        self.array.visit_run(first, count, visit)
-    }
-
-    fn visit_runs(&self, runs: &[(u64, usize)], visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<()> {
-        self.array.visit_runs(runs, visit)
-    }
-
-    fn visit_parts(
-        &self,
-        first: u64,
-        count: usize,
-        visit: &mut dyn FnMut(&[u8], Prove<'_>) -> Result<()>,
-    ) -> Result<()> {
-        self.array.visit_parts(first, count, visit)
-    }
-
-    fn write(&self, first: u64, records: &[u8]) -> Result<()> {
-        let _mark = self.marks.write(self.write);
-        self.array.write(first, records)
-    }
-
-    fn discard(&self, first: u64, count: u64) -> Result<()> {
-        let _mark = self.marks.write(3);
-        self.array.discard(first, count)
-    }
-
-    fn len(&self) -> u64 {
-        self.array.len()
-    }
-
-    fn truncate(&self, len: u64) -> Result<()> {
-        let _mark = self.marks.write(self.write);
-        self.array.truncate(len)
+/// Returns the place of a writing call in [`WRITES`], or that of its array behind them.
+fn code(call: Call) -> Option<u8> {
+    match call {
+        Call::Publish => Some(1),
+        Call::WriteRows => Some(2),
+        Call::Discard => Some(3),
+        Call::WriteArray(name) => {
+            let array = ARRAYS.iter().position(|array| *array == name).unwrap_or(ARRAYS.len());
+            Some(u8::try_from(WRITES.len() + array).expect("few names"))
+        }
+        // The relay has no runs of rows, and empties no table.
+        Call::Read | Call::FinishRun | Call::LoadRuns | Call::Clear => None,
     }
 }
 
@@ -231,12 +151,16 @@ mod tests {
         assert!(now().is_empty());
         let compacting = marks.work("compact");
         assert!(now().is_empty(), "it only reads");
-        let posting = marks.write(array_code("posting"));
-        assert_eq!(now(), ["compact: write posting"]);
-        drop(posting);
-        let published = marks.write(1);
-        assert_eq!(now(), ["compact: publish"]);
-        drop((published, compacting));
+        let during = |call| {
+            marks.before(call).unwrap();
+            let writes = now();
+            marks.after(call, true).unwrap();
+            writes
+        };
+        assert_eq!(during(Call::WriteArray("posting")), ["compact: write posting"]);
+        assert_eq!(during(Call::Publish), ["compact: publish"]);
+        assert!(during(Call::Read).is_empty());
+        drop(compacting);
         assert!(now().is_empty());
         let committing = marks.work("commit words");
         assert_eq!(now(), ["commit words"]);

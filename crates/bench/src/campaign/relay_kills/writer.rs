@@ -23,8 +23,9 @@ use birdhouse_events::{
 };
 use birdhouse_regtest::rng::Rng;
 use birdhouse_store::{SegmentOptions, SegmentStore};
+use birdhouse_testkit::hooked_store::HookedStore;
 
-use super::marks::{MarkedStore, Marks};
+use super::marks::Marks;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WriterPlan {
@@ -58,7 +59,7 @@ pub(crate) fn open(folder: &Path, marks: &Marks) -> Result<Events> {
     let store = Arc::new(SegmentStore::open(&folder.join("store"), TABLES, options)?);
     let search = SearchStorage::Folder(folder.join("search"));
     let options = EventsOptions { memtable_events: 64, unit_bits: 6, search, ..EventsOptions::default() };
-    Ok(Events::open(Arc::new(MarkedStore { store, marks: marks.clone() }), SECRET, options)?)
+    Ok(Events::open(Arc::new(HookedStore::new(store, Arc::new(marks.clone()))), SECRET, options)?)
 }
 
 /// Returns all events, newest first.
