@@ -226,6 +226,21 @@ fn gaps(mut used: Vec<Section>, end: u64) -> Vec<Section> {
     gaps.map(|(start, end)| Section { first: start, count: end - start }).collect()
 }
 
+/// Returns a number of records, at most `most`.
+fn at_most(count: u64, most: usize) -> usize {
+    usize::try_from(count).map_or(most, |count| count.min(most))
+}
+
+/// Returns the first number below `count` for which `is_before` is false, or `count`: it is true for all before.
+fn partition<E>(count: u64, mut is_before: impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        (low, high) = if is_before(middle)? { (middle + 1, high) } else { (low, middle) };
+    }
+    Ok(low)
+}
+
 // === impl OpenSegment ===
 
 impl OpenSegment {
@@ -259,26 +274,8 @@ impl OpenSegment {
 
     /// Returns, for each run, how many of its postings are later than `until`, and the first `count` of the others.
     pub(crate) fn pieces_until(&self, runs: &[Run], until: u32, count: usize) -> Result<Vec<(u64, Vec<Posting>)>> {
-        if self.arrays.postings.is_remote() {
-            return self.remote_pieces_until(runs, until, count);
-        }
-        let Section { first, count: all } = self.segment.postings;
-        let mut pieces = Vec::with_capacity(runs.len());
-        self.visit_run(first, usize::try_from(all).expect("a section fits the address space"), &mut |postings| {
-            let index = |number: u64| usize::try_from(number - first).expect("the segment holds it");
-            for run in runs {
-                let list = &postings[index(run.first)..index(run.first + run.count)];
-                let skipped = list.partition_point(|posting| posting.created_at() > until);
-                pieces.push((skipped as u64, list[skipped..].iter().take(count).copied().collect()));
-            }
-        })?;
-        Ok(pieces)
-    }
-
-    /// Mostly nothing is later than `until`, so the beginnings of all runs are read together.
-    fn remote_pieces_until(&self, runs: &[Run], until: u32, count: usize) -> Result<Vec<(u64, Vec<Posting>)>> {
-        let begin = |run: &Run| (run.first, usize::try_from(run.count).map_or(count, |all| all.min(count)));
-        let begins: Vec<(u64, usize)> = runs.iter().map(begin).collect();
+        // Mostly nothing is later than `until`, so the beginnings of all runs are read together.
+        let begins: Vec<(u64, usize)> = runs.iter().map(|run| (run.first, at_most(run.count, count))).collect();
         let mut pieces = Vec::with_capacity(runs.len());
         self.arrays.postings.visit_runs(&begins, &mut |bytes| {
             pieces.push((0, postings(bytes).to_vec()));
@@ -288,18 +285,33 @@ impl OpenSegment {
             if piece.first().is_none_or(|posting| posting.created_at() <= until) {
                 continue;
             }
-            let (mut low, mut high) = (0, run.count);
-            while low < high {
-                let (middle, mut is_later) = (low + (high - low) / 2, false);
-                self.visit_run(run.first + middle, 1, &mut |some| is_later = some[0].created_at() > until)?;
-                (low, high) = if is_later { (middle + 1, high) } else { (low, middle) };
-            }
-            *skipped = low;
+            *skipped = self.later_than(run, until)?;
             piece.clear();
-            let left = usize::try_from(run.count - low).map_or(count, |all| all.min(count));
-            self.visit_run(run.first + low, left, &mut |some| piece.extend_from_slice(some))?;
+            let left = at_most(run.count - *skipped, count);
+            self.visit_run(run.first + *skipped, left, &mut |some| piece.extend_from_slice(some))?;
         }
         Ok(pieces)
+    }
+
+    /// Returns how many postings of a list are later than `until`. Reads a logarithm of them.
+    fn later_than(&self, run: &Run, until: u32) -> Result<u64> {
+        if self.arrays.postings.is_remote() {
+            return partition(run.count, |number| {
+                let mut is_later = false;
+                self.visit_run(run.first + number, 1, &mut |some| is_later = some[0].created_at() > until)?;
+                Ok(is_later)
+            });
+        }
+        let (count, mut later) = (usize::try_from(run.count).expect("a list fits the address space"), 0);
+        self.arrays.postings.visit_parts(run.first, count, &mut |bytes, prove| {
+            later = partition(run.count, |number| {
+                let at = usize::try_from(number).expect("below the list's length") * POSTING_BYTES;
+                prove(at..at + POSTING_BYTES)?;
+                Ok::<_, birdhouse_store::Error>(postings(&bytes[at..at + POSTING_BYTES])[0].created_at() > until)
+            })?;
+            Ok(())
+        })?;
+        Ok(later)
     }
 
     /// Visits postings by number.

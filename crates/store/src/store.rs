@@ -94,7 +94,8 @@ pub trait Array: Send + Sync {
     /// [`Error::Corrupt`] when the run reaches past the length.
     fn read_run(&self, first: u64, count: usize) -> Result<Vec<u8>>;
     /// Calls `visit` with the `count` records from `first` on, concatenated. An engine that maps its files passes the
-    /// mapped bytes and copies nothing. `visit` must not use the store.
+    /// mapped bytes and copies nothing, but it loads and proves all of them: whoever uses few of them calls
+    /// [`visit_parts`](Self::visit_parts). `visit` must not use the store.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when the run reaches past the length.

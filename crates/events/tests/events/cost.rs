@@ -1,12 +1,16 @@
 //! A REQ never scans: the work follows the number of rows returned, not the number of events stored.
 
+use std::fs::OpenOptions;
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Cost, Events, EventsOptions, Filter, Keys, Kind, Letter, Pubkey, Query, Tag, Timestamp, UnsignedEvent,
+    Cost, Events, EventsOptions, Filter, Keys, Kind, Letter, Pubkey, Query, TABLES, Tag, Timestamp, UnsignedEvent,
     VerifiedEvent,
 };
-use birdhouse_store::MemoryStore;
+use birdhouse_store::{MemoryStore, SegmentOptions, SegmentStore};
 
 use crate::world::sorted;
 
@@ -109,4 +113,51 @@ fn what_is_looked_at_follows_what_is_shown() {
     // A query by id reads the event and nothing else.
     let ids = Some(sorted(all[5..8].iter().map(|event| event.id).collect()));
     assert_eq!(cost(Filter { ids, ..any }, 500), Cost { postings: 0, events: 3, rows: 3 });
+}
+
+/// The page of a file that a checksum proves.
+const PAGE_BYTES: u64 = 4096;
+
+/// A query proves the pages that it reads. So those that fail beside a damaged page are those that read it.
+#[test]
+fn a_query_reads_no_postings_of_other_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let all: Vec<VerifiedEvent> = (0..4000).map(event).collect();
+    let events = on_disk(folder.path());
+    for some in all.chunks(500) {
+        events.accept(&some.iter().collect::<Vec<_>>()).unwrap();
+    }
+    drop(events);
+    let filters = (0..137).map(|number| Filter { authors: Some(authors(number..number + 1)), ..Filter::default() });
+    let filters: Vec<Filter> = filters.collect();
+    let failures = |until: Option<Timestamp>| {
+        let events = on_disk(folder.path());
+        let read = |filter: &&Filter| {
+            let filter = Filter { until, ..Filter::clone(filter) };
+            events.page(Query::of(&filter), None, 20, &mut |_, _| ControlFlow::Continue(())).is_err()
+        };
+        filters.iter().filter(read).count()
+    };
+    assert_eq!(failures(None), 0);
+    let file = OpenOptions::new().read(true).write(true).open(folder.path().join("arrays/posting")).unwrap();
+    let pages = file.metadata().unwrap().len() / PAGE_BYTES;
+    let mut failed = [0, 0];
+    for page in 0..pages {
+        let (mut byte, at) = ([0], page * PAGE_BYTES + 100);
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+        for (failed, until) in failed.iter_mut().zip([None, Some(Timestamp(1500))]) {
+            *failed += failures(until);
+        }
+        file.write_all_at(&byte, at).unwrap();
+    }
+    println!("{failed:?} failures of 137 queries beside each of {pages} pages");
+    // A list takes a page or two, and some are longer.
+    assert!(pages > 30 && failed.iter().all(|failed| (100..500).contains(failed)), "{failed:?} with {pages} pages");
+}
+
+/// Opens events whose postings are in one segment.
+fn on_disk(folder: &Path) -> Events {
+    let store = Arc::new(SegmentStore::open(folder, TABLES, SegmentOptions::default()).unwrap());
+    Events::open(store, SECRET, EventsOptions { memtable_events: 4000, ..EventsOptions::default() }).unwrap()
 }
