@@ -360,12 +360,13 @@ fn patiently<T>(runtime: &dyn Runtime, stop: &AtomicBool, mut attempt: impl FnMu
                 }
                 return Ok(Some(done));
             }
+            // The node may end first.
+            Err(Error::Source(_) | Error::Cancelled) if stop.load(Ordering::Relaxed) => return Ok(None),
             Err(Error::Source(error)) if error.kind != SourceErrorKind::Permanent => {
                 tracing::warn!(%error, retry_ms = pause.as_millis(), "the node cannot answer, trying again");
                 runtime.sleep(pause, stop);
                 pause = (pause * 2).min(RETRY_MAX);
             }
-            Err(Error::Cancelled) if stop.load(Ordering::Relaxed) => return Ok(None),
             Err(error) => return Err(error),
         }
     }

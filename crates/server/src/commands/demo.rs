@@ -70,13 +70,15 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
 }
 
 fn options(node: &Bitcoind, folder: &std::path::Path) -> Options {
+    let relay = local(RELAY_PORT);
     Options {
         node_dir: Some(node.datadir().to_owned()),
         network: Some(NetworkName::Regtest),
         data_dir: Some(folder.to_owned()),
         rpc_addr: Some(format!("127.0.0.1:{}", node.rpc_port())),
         electrum_addr: Some(local(Kind::Tcp.port(Network::Regtest)).into()),
-        relay_addr: Some(local(RELAY_PORT)),
+        relay_addr: Some(relay),
+        relay_url: (relay.port() != 0).then(|| vec![format!("ws://{relay}")]),
         rest_addr: Some(local(REST_PORT)),
         http_addr: Some(local(EXPLORER_PORT)),
         relay_name: Some("Birdhouse demo".into()),

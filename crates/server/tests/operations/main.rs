@@ -6,6 +6,7 @@ mod backup;
 mod bench;
 mod ctl;
 mod dashboard;
+mod demo;
 mod doctor;
 mod ending;
 mod faults;
