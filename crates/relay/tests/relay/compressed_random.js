@@ -1,17 +1,17 @@
 // Many clients in node with `ws`, which compresses unless told otherwise. Arguments: folder of the packages, URL, number of clients,
 // number of stored events, number of all events. Prints a line when all have the stored ones, and a last line: for each client the
-// digest of what it received, in order of ids, or why it failed.
+// digest of the digests of what it received, in order of ids, or why it failed.
 const [packages, url, clients, stored, all] = process.argv.slice(1);
 const WebSocket = require(packages + '/ws');
 const { createHash } = require('crypto');
 
+const digest = (text) => createHash('sha256').update(text).digest('hex');
 let atEnd = 0;
 const results = [];
 const done = (result) => {
   results.push(result);
   if (results.length === Number(clients)) {
-    console.log(JSON.stringify(results));
-    process.exit(0);
+    process.stdout.write(JSON.stringify(results) + '\n', () => process.exit(0));
   }
 };
 for (let client = 0; client < Number(clients); client++) {
@@ -21,7 +21,7 @@ for (let client = 0; client < Number(clients); client++) {
   socket.on('open', () => socket.send('["REQ","a",{}]'));
   socket.on('message', (text) => {
     const message = JSON.parse(text);
-    if (message[0] === 'EVENT') events.set(message[2].id, message[2]);
+    if (message[0] === 'EVENT') events.set(message[2].id, digest(message[2].id + message[2].content + JSON.stringify(message[2].tags)));
     if (message[0] === 'EOSE') {
       if (events.size !== Number(stored)) failure = `${events.size} stored events`;
       if (++atEnd === Number(clients)) console.log('stored');
@@ -31,8 +31,6 @@ for (let client = 0; client < Number(clients); client++) {
   socket.on('error', (error) => { failure = String(error); });
   socket.on('close', (code) => {
     if (failure === null && events.size !== Number(all)) failure = `closed with ${code} after ${events.size} events`;
-    const hash = createHash('sha256');
-    for (const id of [...events.keys()].sort()) hash.update(id + events.get(id).content + JSON.stringify(events.get(id).tags));
-    done(failure ?? hash.digest('hex'));
+    done(failure ?? digest([...events.keys()].sort().map((id) => events.get(id)).join('')));
   });
 }
