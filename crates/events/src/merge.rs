@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::plan::Spans;
 use crate::posting::{ListKey, Posting};
 use crate::reader::Reader;
-use crate::segment::OpenSegment;
+use crate::segment::{OpenSegment, at_most};
 
 /// Postings that are read when a list is opened.
 const PIECE_MIN: usize = 8;
@@ -143,7 +143,7 @@ impl Cursor<'_> {
                 }
             }
             Rest::Segment { segment, first, end } => {
-                let count = wanted.min(usize::try_from(*end - *first).unwrap_or(usize::MAX));
+                let count = at_most(*end - *first, wanted);
                 let piece = &mut self.piece;
                 segment.visit_run(*first, count, &mut |postings| {
                     piece.clear();

@@ -227,7 +227,7 @@ fn gaps(mut used: Vec<Section>, end: u64) -> Vec<Section> {
 }
 
 /// Returns a number of records, at most `most`.
-fn at_most(count: u64, most: usize) -> usize {
+pub(crate) fn at_most(count: u64, most: usize) -> usize {
     usize::try_from(count).map_or(most, |count| count.min(most))
 }
 
@@ -258,9 +258,9 @@ impl OpenSegment {
     /// Returns up to `count` lists from the list with this number on, ascending.
     pub(crate) fn lists_from(&self, number: u64, count: usize) -> Result<Vec<Run>> {
         let Section { first, count: all } = self.segment.lists;
-        let left = usize::try_from(all.saturating_sub(number)).unwrap_or(usize::MAX);
+        let count = at_most(all.saturating_sub(number), count);
         let mut runs = Vec::new();
-        self.arrays.lists.visit_run(first + number, count.min(left), &mut |bytes| {
+        self.arrays.lists.visit_run(first + number, count, &mut |bytes| {
             let entries = <[ListEntry]>::ref_from_bytes(bytes).expect("arrays return whole records");
             runs = entries.iter().map(|entry| self.run(entry)).collect();
         })?;

@@ -330,7 +330,7 @@ impl Hook for World {
 
 impl World {
     fn step_around(&self, call: Call) -> birdhouse_store::Result<()> {
-        if matches!(call, Call::Read | Call::FinishRun) {
+        if !call.is_change() {
             return Ok(());
         }
         self.let_readers_step();

@@ -28,6 +28,13 @@ pub enum Call {
     Discard,
 }
 
+impl Call {
+    /// Returns true if the call changes what readers see, or what a restart finds.
+    pub fn is_change(self) -> bool {
+        !matches!(self, Self::Read | Self::FinishRun)
+    }
+}
+
 /// Faults and other things of a test around the calls of a store.
 pub trait Hook: Send + Sync + 'static {
     /// Runs before a call; an error is the call's result, and nothing is done.

@@ -8,16 +8,14 @@ use crate::sim::Sim;
 
 impl Hook for Sim {
     fn before(&self, call: Call) -> Result<()> {
-        match call {
-            Call::Read if self.read_fails() => {
-                Err(Error::Io { action: "read in memory".to_owned(), cause: std::io::Error::other("simulated fault") })
-            }
-            Call::Read | Call::FinishRun => Ok(()),
-            _ => {
-                self.before_write();
-                Ok(())
-            }
+        if call == Call::Read && self.read_fails() {
+            let cause = std::io::Error::other("simulated fault");
+            return Err(Error::Io { action: "read in memory".to_owned(), cause });
         }
+        if call.is_change() {
+            self.before_write();
+        }
+        Ok(())
     }
 
     fn after(&self, call: Call, succeeded: bool) -> Result<()> {

@@ -5,7 +5,7 @@ use std::cmp::{Ordering, Reverse};
 use super::context::CompactionContext;
 use crate::error::Result;
 use crate::posting::{ListKey, Posting};
-use crate::segment::{IdEntry, OpenSegment, Run, SegmentWriter};
+use crate::segment::{IdEntry, OpenSegment, Run, SegmentWriter, at_most};
 use crate::seq::Seq;
 use crate::tag::Letters;
 
@@ -61,9 +61,9 @@ impl<'a> Stream<'a> {
         {
             // Lists are adjacent, so one read covers this list and those after it.
             let section = self.segment.segment.postings;
-            let left = usize::try_from(section.first + section.count - run.first).unwrap_or(usize::MAX);
+            let count = at_most(section.first + section.count - run.first, READ_TOGETHER);
             let mut postings = Vec::new();
-            self.segment.visit_run(run.first, READ_TOGETHER.min(left), &mut |some| postings.extend_from_slice(some))?;
+            self.segment.visit_run(run.first, count, &mut |some| postings.extend_from_slice(some))?;
             self.postings = postings.into_iter();
         }
         Ok(self.postings.as_slice().first().copied())
