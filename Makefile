@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # such as RUSTUP_TOOLCHAIN=1.91 on the command line reaches cargo.
 PREPARED = prepared="$$(scripts/prepare $(1))" && eval "$$prepared" &&
 
-.PHONY: demo test test-quick test-arm64 conformance cluster cluster-test simulate kills cuts check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz campaign
+.PHONY: demo test test-quick test-arm64 conformance cluster cluster-test simulate kills cuts compressed check tidy build package package-test publish-check docs bench bench-micro compare golden fuzz campaign
 
 # A private regtest node with a sample chain, its index, and a server to connect a wallet to.
 # `make demo ARGS=--once` sends a few requests, prints the replies and exits.
@@ -57,6 +57,11 @@ kills:
 cuts:
 	@$(call PREPARED,) BIRDHOUSE_ROUNDS=$(or $(ROUNDS),100) \
 		cargo test --profile checked --locked -p birdhouse-chain --test index -- --nocapture cut_off_at_any_write
+
+# Clients of the relay that compress, each of which must get the right bytes: `make compressed CLIENTS=1000`.
+compressed:
+	@$(call PREPARED,) scripts/peers nostr-tools > /dev/null && BIRDHOUSE_CLIENTS=$(or $(CLIENTS),1000) \
+		cargo test --profile checked --locked -p birdhouse-relay --test relay -- --nocapture random_events_come_back
 
 build:
 	@$(call PREPARED,) cargo build --release --locked -p birdhouse
