@@ -105,20 +105,24 @@ impl<T> FairQueue<T> {
 
     /// Takes a slot for a client, if one is free and no client that may have it waits. Returns `true` on success.
     pub(crate) fn try_take(&mut self, client: ClientId) -> bool {
-        let is_free = self.held < self.slots && self.queue.is_empty();
-        let may_have = self.shares.get(&client).is_none_or(|share| share.held < self.client_slots);
-        if is_free && may_have {
-            self.activate(client);
-            self.grant(client);
+        if self.held >= self.slots || !self.queue.is_empty() {
+            return false;
         }
-        is_free && may_have
+        let client_slots = self.client_slots;
+        let share = self.activate(client);
+        let may_have = share.held < client_slots;
+        if may_have {
+            // The queue is empty, so no waiting turn of this client has to move in it.
+            let tag = share.grant();
+            self.granted(tag);
+        }
+        may_have
     }
 
     /// Adds a waiting turn; [`Self::next`] returns `ticket` when it is granted.
     pub(crate) fn wait(&mut self, client: ClientId, ticket: T) {
-        self.activate(client);
+        self.activate(client).waiting.push_back(ticket);
         self.waiting += 1;
-        self.share(client).waiting.push_back(ticket);
         self.enqueue(client);
     }
 
@@ -177,8 +181,8 @@ impl<T> FairQueue<T> {
         self.waiting
     }
 
-    /// Counts a client as active if it was idle.
-    fn activate(&mut self, client: ClientId) {
+    /// Counts a client as active if it was idle: it gets a turn or waits for one.
+    fn activate(&mut self, client: ClientId) -> &mut Share<T> {
         let clock = self.clock;
         let share = self.shares.entry(client).or_insert_with(|| Share {
             tag: clock,
@@ -190,16 +194,19 @@ impl<T> FairQueue<T> {
             share.tag = share.tag.max(clock);
             self.active += 1;
         }
+        share
     }
 
     fn grant(&mut self, client: ClientId) {
-        let share = self.share(client);
-        let tag = share.tag;
-        share.tag += EXPECTED;
-        share.held += 1;
+        let tag = self.share(client).grant();
+        self.granted(tag);
+        self.enqueue(client);
+    }
+
+    /// Counts a granted turn, whose client had this tag.
+    fn granted(&mut self, tag: Duration) {
         self.held += 1;
         self.clock = self.clock.max(tag);
-        self.enqueue(client);
     }
 
     /// Moves the client to the position of its tag in the queue.
@@ -235,6 +242,16 @@ impl<T> FairQueue<T> {
         let clock = self.clock;
         self.shares.retain(|_, share| share.held > 0 || !share.waiting.is_empty() || share.tag > clock);
         self.prune_at = (self.shares.len() * 2).max(PRUNE_AT);
+    }
+}
+
+impl<T> Share<T> {
+    /// Takes a slot and returns the tag before.
+    fn grant(&mut self) -> Duration {
+        self.held += 1;
+        let tag = self.tag;
+        self.tag += EXPECTED;
+        tag
     }
 }
 

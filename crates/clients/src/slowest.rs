@@ -43,9 +43,12 @@ impl Slowest {
         if took < Self::SLOW_MIN || us < self.floor_us.load(Ordering::Relaxed) {
             return;
         }
-        let shape: String = shape().chars().take(SHAPE_CHARS_MAX).collect();
+        let mut shape = shape();
+        if shape.len() > SHAPE_CHARS_MAX {
+            shape = shape.chars().take(SHAPE_CHARS_MAX).collect();
+        }
         let mut kinds = self.kinds.lock();
-        kinds.retain(|(_, last)| now.saturating_duration_since(*last) < KEPT);
+        forget(&mut kinds, now);
         if let Some((kind, last)) = kinds.iter_mut().find(|(kind, _)| kind.shape == shape) {
             (kind.count, kind.total) = (kind.count + 1, kind.total + took);
             (kind.longest, *last) = (kind.longest.max(took), now);
@@ -63,13 +66,20 @@ impl Slowest {
     /// Returns the kinds of the last hour, the slowest first.
     pub fn list(&self, now: Instant) -> Vec<SlowKind> {
         let mut kinds = self.kinds.lock();
-        kinds.retain(|(_, last)| now.saturating_duration_since(*last) < KEPT);
+        forget(&mut kinds, now);
         if kinds.len() < KINDS_MAX {
             self.floor_us.store(0, Ordering::Relaxed);
         }
         let mut list: Vec<SlowKind> = kinds.iter().map(|(kind, _)| kind.clone()).collect();
         list.sort_by_key(|kind| std::cmp::Reverse(kind.longest));
         list
+    }
+}
+
+/// Drops the kinds that have not come for [`KEPT`].
+fn forget(kinds: &mut Vec<(SlowKind, Instant)>, now: Instant) {
+    if let Some(forgotten) = now.checked_sub(KEPT) {
+        kinds.retain(|(_, last)| *last > forgotten);
     }
 }
 

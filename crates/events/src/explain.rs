@@ -39,20 +39,34 @@ impl Filter {
 impl fmt::Display for Shape<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(filter) = self;
+        let mut is_first = true;
+        let mut write = |part: fmt::Arguments<'_>| {
+            let space = if std::mem::take(&mut is_first) { "" } else { " " };
+            f.write_fmt(format_args!("{space}{part}"))
+        };
+        for (letter, values) in &filter.tags {
+            write(format_args!("#{letter}:{}", values.len()))?;
+        }
         let counts = [
             ("ids", filter.ids.as_ref().map(Vec::len)),
             ("kinds", filter.kinds.as_ref().map(Vec::len)),
             ("authors", filter.authors.as_ref().map(Vec::len)),
             ("limit", filter.limit),
         ];
-        let counts = counts.into_iter().filter_map(|(name, count)| Some(format!("{name}:{}", count?)));
-        let tags = filter.tags.iter().map(|(letter, values)| format!("#{letter}:{}", values.len()));
-        let alone = [("since", filter.since.is_some()), ("until", filter.until.is_some())];
-        let alone = alone.into_iter().filter(|(_, is_asked)| *is_asked).map(|(name, _)| name.to_owned());
-        let search = filter.search.iter().map(|search| format!("search:{}", search.words.len()));
-        let parts: Vec<String> = tags.chain(counts).chain(alone).chain(search).collect();
-        f.write_str(if parts.is_empty() { "everything" } else { "" })?;
-        f.write_str(&parts.join(" "))
+        for (name, count) in counts {
+            if let Some(count) = count {
+                write(format_args!("{name}:{count}"))?;
+            }
+        }
+        for (name, is_asked) in [("since", filter.since.is_some()), ("until", filter.until.is_some())] {
+            if is_asked {
+                write(format_args!("{name}"))?;
+            }
+        }
+        if let Some(search) = &filter.search {
+            write(format_args!("search:{}", search.words.len()))?;
+        }
+        if is_first { f.write_str("everything") } else { Ok(()) }
     }
 }
 

@@ -142,7 +142,10 @@ impl<'a> LogReader<'a> {
             let numbers: Vec<u64> = seqs.into_iter().map(|seq| seq.0).collect();
             return self.unmoved_heads(&numbers);
         }
-        let (mut numbers, mut runs, mut are_moved) = (Vec::new(), Vec::new(), Vec::new());
+        let seqs = seqs.into_iter();
+        let (count, _) = seqs.size_hint();
+        let (mut runs, mut are_moved) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut numbers = Vec::new();
         for seq in seqs {
             let location = self.moved.locate(seq);
             are_moved.push(location != Location::Unmoved);
@@ -153,14 +156,16 @@ impl<'a> LogReader<'a> {
             }
         }
         let mut unmoved = self.unmoved_heads(&numbers)?.into_iter();
-        let mut moved = Vec::with_capacity(runs.len());
+        let mut heads = Vec::with_capacity(are_moved.len());
         self.log.moved.content.visit_runs(&runs, &mut |bytes| {
-            moved.push(Head::read_from_bytes(bytes).expect("a run of one head"));
+            while !are_moved[heads.len()] {
+                heads.push(unmoved.next().expect("one was read for each"));
+            }
+            heads.push(Head::read_from_bytes(bytes).expect("a run of one head"));
             ControlFlow::Continue(())
         })?;
-        let mut moved = moved.into_iter();
-        let next = |is_moved| if is_moved { moved.next() } else { unmoved.next() };
-        Ok(are_moved.into_iter().map(next).map(|head| head.expect("one was read for each")).collect())
+        heads.extend(unmoved);
+        Ok(heads)
     }
 
     fn unmoved_heads(self, numbers: &[u64]) -> Result<Vec<Head>> {

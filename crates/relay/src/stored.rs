@@ -1,6 +1,7 @@
 //! The stored events of a subscription, page by page. A page has a bound on its rows and one on its work, so that a
 //! filter whose conditions rarely meet keeps no other client waiting.
 
+use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,8 +94,12 @@ impl Stored {
 
     /// Returns the number of values of each kind in the filters, without the values.
     pub(crate) fn shape(&self) -> String {
-        let shapes: Vec<String> = self.filters.iter().map(|filter| filter.shape().to_string()).collect();
-        shapes.join("; ")
+        let mut shapes = String::new();
+        for filter in &*self.filters {
+            let between = if shapes.is_empty() { "" } else { "; " };
+            write!(shapes, "{between}{}", filter.shape()).expect("writing to a string never fails");
+        }
+        shapes
     }
 
     /// Passes some more events to `show`, about `rows` unless it breaks before, as they are at the time of `asked`

@@ -31,7 +31,7 @@ const _: () = assert!(size_of::<MovedUnit>() == 40);
 /// Alignment of a unit in `moved`: space is given back in pages of the disk.
 const ALIGNMENT: u64 = 4096;
 /// Words of the bitmap between two ranks.
-const RANK_WORDS: usize = 8;
+const RANK_WORDS: usize = 2;
 
 /// Entry of a moved unit in the array `unit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
