@@ -139,8 +139,10 @@ impl<T> FairQueue<T> {
                 continue;
             }
             let ticket = share.waiting.pop_front().expect("a queued client has a waiting turn");
+            let tag = share.grant();
             self.waiting -= 1;
-            self.grant(client);
+            self.granted(tag);
+            self.enqueue(client);
             return Some((client, ticket));
         }
         None
@@ -195,12 +197,6 @@ impl<T> FairQueue<T> {
             self.active += 1;
         }
         share
-    }
-
-    fn grant(&mut self, client: ClientId) {
-        let tag = self.share(client).grant();
-        self.granted(tag);
-        self.enqueue(client);
     }
 
     /// Counts a granted turn, whose client had this tag.
