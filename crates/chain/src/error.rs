@@ -7,8 +7,8 @@ use bitcoin::{BlockHash, Txid};
 
 use crate::block::BlockError;
 use crate::bytes::Malformed;
+use crate::give_way::OverBudget;
 use crate::manifest::{Profile, Unread};
-use crate::read_budget::OverBudget;
 use crate::source::SourceError;
 use crate::txnum::{Height, TxNum};
 use crate::waiting::Waiting;
@@ -107,8 +107,9 @@ pub enum Error {
     /// The first build has not finished.
     #[error("the index is not built yet")]
     NotReady,
-    /// The work stopped early: [`Progress::cancel`](crate::Progress::cancel) ended the build, or a read exceeded the
-    /// budget of [`Snapshot::within_budget`](crate::Snapshot::within_budget), which reports that as `None`.
+    /// The work stopped early: [`Progress::cancel`](crate::Progress::cancel) ended the build, an answer exceeded the
+    /// budget of [`Snapshot::within_budget`](crate::Snapshot::within_budget), which reports that as `None`, or its
+    /// [`Pace`](crate::Pace) ended it.
     #[error("cancelled")]
     Cancelled,
 }

@@ -23,7 +23,6 @@ use crate::mempool::Mempool;
 use crate::merging::{MergeOptions, Merger, filters_of_delta, filters_of_pack};
 use crate::mirror::Mirror;
 use crate::prefix::{Keyer, Secret};
-use crate::read_budget::ReadBudget;
 use crate::reader::Storage;
 use crate::rows::{header, stale, txid};
 use crate::runtime::{Machine, Runtime};
@@ -35,6 +34,7 @@ use crate::touched::Touched;
 use crate::txid_cache::{RecentTxids, TxidCache};
 use crate::txnum::Height;
 use crate::waiting::Waiting;
+use crate::work_budget::WorkBudget;
 
 /// The error of a request for a snapshot while the index is first built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -256,7 +256,7 @@ impl Index {
             stale: manifest.stale.clone(),
             mempool: Mempool::default(),
             version: 0,
-            budget: ReadBudget::Unlimited,
+            budget: WorkBudget::Paced,
         }
     }
 

@@ -9,7 +9,7 @@
 //! and `touches` lists the outputs it funds and spends; `rows` draws the tables; `build` makes them for a whole chain
 //! and `ingest` for one block at the tip; `merging` packs what is buried; `manifest` is the one value that makes rows
 //! visible; `mempool` holds unconfirmed transactions, `mirror` keeps it equal to the node's, `follow` installs both.
-//! `query` answers from them, through a `snapshot` and a `reader` with a `read_budget`; long ones `give_way`.
+//! `query` answers from them, through a `snapshot` and a `reader` with a `work_budget`; long ones `give_way`.
 //! `filters` computes compact block filters from blocks, and keeps their headers.
 //!
 //! # Example
@@ -102,7 +102,6 @@ mod give_way;
 mod headers;
 mod height_index;
 mod mempool;
-mod read_budget;
 mod reader;
 mod replacements;
 mod slots;
@@ -111,6 +110,7 @@ mod status_cache;
 mod touched;
 mod txid_cache;
 mod unannounced;
+mod work_budget;
 
 // Answers.
 #[doc(hidden)]
@@ -151,7 +151,7 @@ pub use early_headers::EarlyHeaders;
 pub use error::{Error, Result, rebuild_advice};
 pub use filters::{FilterHeaders, put_compact_size};
 pub use front::is_same_index;
-pub use give_way::giving_way;
+pub use give_way::{Pace, giving_way, paced};
 pub use index::{Index, Syncing, Update};
 pub use manifest::Profile;
 pub use mempool::{Mempool, MempoolTransaction};

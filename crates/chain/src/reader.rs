@@ -1,4 +1,4 @@
-//! Reads of rows, txids and block bytes, each charged to a [`ReadBudget`].
+//! Reads of rows, txids and block bytes, each charged to a [`WorkBudget`].
 //!
 //! Every read that answers a query goes through a [`Reader`], so a query itself never asks what it may cost.
 
@@ -11,11 +11,11 @@ use crate::error::Result;
 use crate::give_way::give_way;
 use crate::headers::ChainBlock;
 use crate::manifest::Profile;
-use crate::read_budget::ReadBudget;
 use crate::rows::txid;
 use crate::sha::Hash256;
 use crate::source::{BlockSource, FilePosition};
 use crate::txnum::TxNum;
+use crate::work_budget::WorkBudget;
 
 /// The store of an index and the source of its blocks.
 pub(crate) struct Storage {
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Storage {
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     storage: &'a Storage,
-    pub(crate) budget: ReadBudget,
+    pub(crate) budget: WorkBudget,
 }
 
 impl Storage {
@@ -58,7 +58,7 @@ impl Storage {
         Ok(Self { store, source, txids, damage, is_remote })
     }
 
-    pub(crate) fn reader(&self, budget: ReadBudget) -> Reader<'_> {
+    pub(crate) fn reader(&self, budget: WorkBudget) -> Reader<'_> {
         Reader { storage: self, budget }
     }
 }
@@ -73,7 +73,7 @@ impl Reader<'_> {
 
     /// Looks up rows; the values stand in the order of `keys`.
     pub(crate) fn get_many(self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        give_way();
+        give_way()?;
         self.storage.damage.noted(self.storage.store.get_many(table, keys))
     }
 
@@ -121,7 +121,7 @@ impl Reader<'_> {
     }
 
     fn scan_many(self, table: Table, ranges: &[KeyRange], limit: PageLimit) -> Result<Vec<Page>> {
-        give_way();
+        give_way()?;
         self.storage.damage.noted(self.storage.store.scan_many(table, ranges, limit))
     }
 }

@@ -17,7 +17,6 @@ use crate::height_index::HeightIndex;
 use crate::manifest::TxNumRange;
 use crate::mempool::Mempool;
 use crate::prefix::{Keyer, ScriptKey};
-use crate::read_budget::ReadBudget;
 use crate::reader::{Reader, Storage};
 use crate::runtime::Runtime;
 use crate::slots::Tables;
@@ -25,6 +24,7 @@ use crate::source::{BlockId, Node};
 use crate::status_cache::StatusCache;
 use crate::txid_cache::TxidCache;
 use crate::txnum::{Height, TxNum};
+use crate::work_budget::WorkBudget;
 
 /// State that all snapshots of an index share.
 pub(crate) struct Shared {
@@ -65,7 +65,7 @@ pub struct Snapshot {
     /// The number of the installed version: a later snapshot has a higher one.
     pub(crate) version: u64,
     /// The bound on what one answer reads.
-    pub(crate) budget: ReadBudget,
+    pub(crate) budget: WorkBudget,
 }
 
 impl Snapshot {
@@ -79,7 +79,7 @@ impl Snapshot {
         &self.mempool
     }
 
-    /// Asks `question` of this snapshot within the small [read budget](crate::read_budget). Returns
+    /// Asks `question` of this snapshot within the small [work budget](crate::work_budget). Returns
     /// `None` if the answer needs more, or if any read waits for another machine; ask the snapshot itself then, on a
     /// thread that may wait.
     ///
@@ -89,10 +89,19 @@ impl Snapshot {
         if self.storage.is_remote {
             return Ok(None);
         }
-        match question(&Self { budget: ReadBudget::Small, ..self.clone() }) {
+        match question(&Self { budget: WorkBudget::Small, ..self.clone() }) {
             Err(Error::Cancelled) => Ok(None),
             answer => answer.map(Some),
         }
+    }
+
+    /// Charges a step of a computation that reads nothing: at most some hundred microseconds of work that the client
+    /// decides on, such as the derivation of a script.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] if the answer must end, or needs more than the small budget.
+    pub fn charge_step(&self) -> Result<()> {
+        Ok(self.budget.charge_step()?)
     }
 
     /// Reads within the budget of this snapshot.

@@ -38,16 +38,13 @@ impl DiskStall {
         answer
     }
 
-    /// Does a read of any length on this thread, and records it if the thread gave up its processor for most of the
-    /// time. Short waits for locks, which every long read has, do not count.
-    pub fn watch_long<T>(&self, read: impl FnOnce() -> T) -> T {
-        let before = Times::of_this_thread();
-        let answer = read();
+    /// Ends a read of any length that began on this thread, and records it if the thread gave up its processor for most
+    /// of the time. Short waits for locks, which every long read has, do not count.
+    pub fn end_long(&self, began: &BegunRead) {
         let after = Times::of_this_thread();
-        if after.were_mostly_away(&before) {
+        if after.were_mostly_away(&began.0) {
             self.record(after.at);
         }
-        answer
     }
 
     /// Records that a read waited for the disk.
@@ -69,6 +66,17 @@ impl DiskStall {
 /// the node. A slow read during which it stays the same lost its processor to others, and waited for no disk.
 pub fn times_waited() -> i64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.voluntary_context_switches())
+}
+
+/// The beginning of a read of any length.
+#[derive(Debug)]
+pub struct BegunRead(Times);
+
+impl BegunRead {
+    /// Begins a read on this thread.
+    pub fn begin() -> Self {
+        Self(Times::of_this_thread())
+    }
 }
 
 /// Times of one thread.
@@ -142,6 +150,10 @@ mod tests {
         };
         assert!(is_stall(|stall| stall.watch(|| std::thread::sleep(SLOW_READ * 10))));
         // A thread that waits for a processor after its sleep was away by itself for a smaller part.
-        assert!((0..50).any(|_| is_stall(|stall| stall.watch_long(|| std::thread::sleep(LONG_READ * 5)))));
+        assert!((0..50).any(|_| is_stall(|stall| {
+            let began = BegunRead::begin();
+            std::thread::sleep(LONG_READ * 5);
+            stall.end_long(&began);
+        })));
     }
 }

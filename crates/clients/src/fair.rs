@@ -126,6 +126,13 @@ impl<T> FairQueue<T> {
         self.enqueue(client);
     }
 
+    /// Adds a waiting turn before the others of its client: it goes on with what it has begun before it begins more.
+    pub(crate) fn wait_first(&mut self, client: ClientId, ticket: T) {
+        self.activate(client).waiting.push_front(ticket);
+        self.waiting += 1;
+        self.enqueue(client);
+    }
+
     /// Grants the next turn if a slot is free; the slot is held from now on. The caller calls it until `None`, whenever
     /// a slot became free or a turn was added.
     pub(crate) fn next(&mut self) -> Option<(ClientId, T)> {
@@ -171,6 +178,11 @@ impl<T> FairQueue<T> {
     /// Returns `true` if a client holds more slots than it may by now.
     pub(crate) fn has_excess(&self) -> bool {
         self.excess.is_some()
+    }
+
+    /// Returns `true` if another client waits for a slot that it may have, or this one holds more than it may by now.
+    pub(crate) fn wants_back(&self, client: ClientId) -> bool {
+        self.excess == Some(client) || self.queue.iter().any(|(_, _, waiting)| *waiting != client)
     }
 
     /// Returns the number of clients that hold a slot or wait for one.

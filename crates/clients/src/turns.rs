@@ -61,6 +61,17 @@ pub struct Turn<P: Payer> {
     turns: Arc<Turns<P>>,
     payer: Arc<P>,
     since: Instant,
+    /// The end of the time that its client was charged for.
+    charged: Instant,
+}
+
+/// The place of a waiting turn among those of its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queueing {
+    /// The last: for work that begins.
+    Last,
+    /// The first: for work that goes on.
+    First,
 }
 
 /// Figures on waiting for turns.
@@ -121,6 +132,11 @@ impl<P: Payer> Turns<P> {
 
     /// Waits for a turn. Dropping the future leaves the queue.
     pub async fn take(self: &Arc<Self>, payer: &Arc<P>) -> Turn<P> {
+        self.take_at(Queueing::Last, payer).await
+    }
+
+    /// Waits for a turn at a place among those of its client. Dropping the future leaves the queue.
+    pub async fn take_at(self: &Arc<Self>, queueing: Queueing, payer: &Arc<P>) -> Turn<P> {
         let since = Instant::now();
         let granted = {
             let mut queue = self.queue.lock();
@@ -129,7 +145,11 @@ impl<P: Payer> Turns<P> {
                 return self.turn(Arc::clone(payer), since);
             }
             let (grant, granted) = oneshot::channel();
-            queue.fair.wait(payer.client_id(), Ticket { payer: Arc::clone(payer), grant });
+            let ticket = Ticket { payer: Arc::clone(payer), grant };
+            match queueing {
+                Queueing::Last => queue.fair.wait(payer.client_id(), ticket),
+                Queueing::First => queue.fair.wait_first(payer.client_id(), ticket),
+            }
             self.waiting.store(queue.fair.waiting(), Ordering::Relaxed);
             granted
         };
@@ -156,7 +176,7 @@ impl<P: Payer> Turns<P> {
     }
 
     fn turn(self: &Arc<Self>, payer: Arc<P>, since: Instant) -> Turn<P> {
-        Turn { turns: Arc::clone(self), payer, since }
+        Turn { turns: Arc::clone(self), payer, since, charged: since }
     }
 
     fn end(self: &Arc<Self>, payer: &P, work: Duration, now: Instant) {
@@ -216,6 +236,20 @@ impl<P: Payer> Turn<P> {
         is_wanted() && self.since.elapsed() > QUANTUM
     }
 
+    /// Returns `true` when another client waits, or its own holds too many turns by now, and the turn has lasted long
+    /// enough. Unlike [`Self::is_over`] it stays `false` for further requests of its own client.
+    pub fn is_wanted(&self) -> bool {
+        let turns = &self.turns;
+        let may_be = turns.waiting.load(Ordering::Relaxed) > 0 || turns.has_excess.load(Ordering::Relaxed);
+        may_be && self.since.elapsed() > QUANTUM && turns.queue.lock().fair.wants_back(self.payer.client_id())
+    }
+
+    /// Charges the client for the time since the turn began, or since the last call.
+    pub fn charge(&mut self, now: Instant) {
+        self.payer.worked(now.saturating_duration_since(self.charged), now);
+        self.charged = self.charged.max(now);
+    }
+
     /// Becomes a turn of another resource, if one is free.
     pub fn move_to(&mut self, turns: &Arc<Turns<P>>) {
         if !Arc::ptr_eq(&self.turns, turns)
@@ -229,8 +263,8 @@ impl<P: Payer> Turn<P> {
 impl<P: Payer> Drop for Turn<P> {
     fn drop(&mut self) {
         let now = Instant::now();
+        self.charge(now);
         let work = now.saturating_duration_since(self.since);
-        self.payer.worked(work, now);
         self.turns.end(&self.payer, work, now);
     }
 }
@@ -345,5 +379,54 @@ mod tests {
         std::thread::sleep(Duration::from_millis(5));
         drop(turn);
         assert!(client.work_us.load(Ordering::Relaxed) >= 5000);
+    }
+
+    #[tokio::test]
+    async fn a_running_turn_charges_its_time_once() {
+        let client = client(1);
+        let mut turn = Turns::new(1, 1).take(&client).await;
+        let (charged, begun) = (turn.since + Duration::from_secs(60), turn.since);
+        turn.charge(charged);
+        assert_eq!(client.work_us.load(Ordering::Relaxed), 60_000_000);
+        turn.charge(begun);
+        drop(turn);
+        assert_eq!(client.work_us.load(Ordering::Relaxed), 60_000_000);
+    }
+
+    #[tokio::test]
+    async fn a_turn_is_wanted_by_other_clients_and_goes_on_before_what_its_own_has_not_begun() {
+        let turns = Turns::new(1, 1);
+        let [own, other] = [1, 2].map(client);
+        let turn = turns.take(&own).await;
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let waits = |queueing, client: &Arc<Client>, name: &'static str| {
+            let (turns, client, order) = (Arc::clone(&turns), Arc::clone(client), Arc::clone(&order));
+            tokio::spawn(async move {
+                let _turn = turns.take_at(queueing, &client).await;
+                order.lock().push(name);
+            })
+        };
+        let further = waits(Queueing::Last, &own, "further");
+        while turns.waiting().now < 1 {
+            tokio::task::yield_now().await;
+        }
+        std::thread::sleep(QUANTUM * 2);
+        assert!(turn.is_over() && !turn.is_wanted());
+        let others = waits(Queueing::Last, &other, "other");
+        while turns.waiting().now < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert!(turn.is_wanted());
+        let resumed = waits(Queueing::First, &own, "resumed");
+        while turns.waiting().now < 3 {
+            tokio::task::yield_now().await;
+        }
+        drop(turn);
+        for waiting in [further, others, resumed] {
+            waiting.await.unwrap();
+        }
+        let order = order.lock();
+        let at = |name| order.iter().position(|granted| *granted == name).unwrap();
+        assert!(at("resumed") < at("further"), "{order:?}");
     }
 }

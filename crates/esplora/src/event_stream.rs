@@ -85,6 +85,7 @@ impl Receiver {
         let watch = &mut self.watch;
         match self.service.reads.offloaded(&self.caller.meter, || read(watch, at)).await {
             Ok(events) => Some(events),
+            Err(birdhouse_chain::Error::Cancelled) => None,
             Err(error) => {
                 tracing::error!(%error, "failed to read what an event says");
                 None

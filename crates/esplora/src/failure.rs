@@ -74,6 +74,11 @@ impl Failure {
         Self::not_found("Transaction not found")
     }
 
+    /// A long answer that ended for others.
+    pub(crate) fn crowded() -> Self {
+        Self::unavailable("too many long requests wait; try again later")
+    }
+
     pub(crate) fn no_node() -> Self {
         Self::unavailable("this server has no node; ask another one")
     }
@@ -93,6 +98,7 @@ impl Failure {
                 let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, text.into());
                 Refusal { retry_after_s: Some(seconds), ..refusal }
             }
+            Self::Index(Error::Cancelled) => Self::crowded().into_refusal(),
             Self::Index(error) => {
                 tracing::error!(%error, "failed to answer a request");
                 unavailable("the index or the node's files cannot be read; try again later".into())

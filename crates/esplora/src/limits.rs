@@ -17,7 +17,7 @@ bounds! {
         /// Open connections of one client.
         client_connections: Option<usize> = Some(50) => "a new connection is closed",
         /// Processor and node time that one client may use in a burst, with a small charge for every request and byte.
-        client_work: Option<Duration> = Some(Duration::from_mins(5)) => "its requests wait for a second at most, then get status 429, which says when to retry",
+        client_work: Option<Duration> = Some(Duration::from_mins(5)) => "its requests wait for a second at most, then get status 429, which says when to retry, and so does one whose answer uses it up",
         /// Rate at which used `client-work` comes back, in percent of one processor.
         client_work_percent: u32 = 50 => "as `client-work`",
         /// Time from accepting a connection until it can carry requests: PROXY header, TLS.
@@ -55,6 +55,8 @@ fixed_bounds! {
     CLIENT_PROCESSORS_PERCENT: usize = 50 => "its reads wait for their turn",
     /// Pause before a request of a client that has used its `client-work`.
     OVERDRAWN_PAUSE: Duration = Duration::from_secs(1) => "no further request of its connection is taken meanwhile; then the answer, or status 429",
+    /// Answers that gave their turns back to other clients and wait to go on.
+    PAUSED_ANSWERS: usize = 64 => "the one that has worked for longest ends: status 503, or the end of its connection",
     /// Bytes of a request's head.
     HEAD_BYTES: usize = 16 * 1024 => "status 431",
     /// Transactions on a page of a block or of confirmed transactions.
@@ -132,9 +134,9 @@ impl Limits {
         }
     }
 
-    /// Returns the largest number of threads that wait for the disk.
+    /// Returns the largest number of threads that wait for the disk, or for further turns.
     pub fn blocking_threads(&self) -> usize {
-        self.read_threads.into()
+        usize::from(self.read_threads) + PAUSED_ANSWERS
     }
 
     /// Returns the tables of `docs/LIMITS.md`, in Markdown.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use birdhouse_chain::giving_way;
-use birdhouse_clients::{ClientId, DiskStall, Payer};
-use birdhouse_net::{Meter, Turn, Turns, offload};
+use birdhouse_clients::{BegunRead, ClientId, DiskStall, Payer, Queueing};
+use birdhouse_net::{Meter, Turn, Turns};
 
-use crate::limits::CLIENT_PROCESSORS_PERCENT;
+use crate::limits::{CLIENT_PROCESSORS_PERCENT, PAUSED_ANSWERS};
+use crate::paused::PausedAnswers;
 
 /// Turns by what reads keep busy: a processor, or the disk while long reads wait for it.
 ///
@@ -23,6 +23,15 @@ pub(crate) struct Reads {
     short_stall: DiskStall,
     /// Long reads that waited: the next ones take turns of the disk.
     long_stall: DiskStall,
+    /// Long reads that gave their turns back.
+    pub(crate) paused: PausedAnswers,
+}
+
+/// The turns that a long read holds.
+pub(crate) struct HeldTurns {
+    /// `None` if it has a turn of the disk.
+    long: Option<LongTurn>,
+    turn: Turn,
 }
 
 /// A turn of a long read.
@@ -51,6 +60,7 @@ impl Reads {
             disk: Turns::shared(read_threads),
             short_stall: DiskStall::new(now),
             long_stall: DiskStall::new(now),
+            paused: PausedAnswers::new(PAUSED_ANSWERS),
         }
     }
 
@@ -68,34 +78,45 @@ impl Reads {
         self.short_stall.watch(read)
     }
 
-    /// Does a read of any length, while others take over the thread's other tasks.
-    pub(crate) async fn offloaded<T>(&self, meter: &Arc<Meter>, read: impl FnOnce() -> T) -> T {
-        let _turns = self.turns_of_long_read(meter).await;
-        offload(|| self.long_stall.watch_long(|| giving_way(read)))
+    /// Ends a long read, or a part of one, that began on this thread.
+    pub(crate) fn end_long(&self, began: &BegunRead) {
+        self.long_stall.end_long(began);
     }
 
     /// Waits for both turns of a long read, or for one of the disk. Holds none while it waits for another: a client's
     /// next turn of a processor may come after all of its other requests.
-    async fn turns_of_long_read(&self, meter: &Arc<Meter>) -> (Option<LongTurn>, Turn) {
+    pub(crate) async fn turns_of_long_read(&self, meter: &Arc<Meter>, queueing: Queueing) -> HeldTurns {
         let (client, waits) = (Arc::new(Unpaid(meter.client_id())), || self.long_stall.is_recent(Instant::now()));
         while !waits() {
-            let long = self.long.take(&client).await;
+            let long = self.long.take_at(queueing, &client).await;
             if waits() {
                 // Known since it was queued.
                 break;
             }
             if let Some(turn) = self.processors.try_take(meter) {
-                return (Some(long), turn);
+                return HeldTurns { long: Some(long), turn };
             }
             drop(long);
-            let turn = self.turn(meter).await;
+            let turn = self.processors.take_at(queueing, meter).await;
             if !waits()
                 && let Some(long) = self.long.try_take(&client)
             {
-                return (Some(long), turn);
+                return HeldTurns { long: Some(long), turn };
             }
         }
-        (None, self.disk.take(meter).await)
+        HeldTurns { long: None, turn: self.disk.take_at(queueing, meter).await }
+    }
+}
+
+impl HeldTurns {
+    /// Charges the client for the time since the turns began, or since the last call.
+    pub(crate) fn charge(&mut self, now: Instant) {
+        self.turn.charge(now);
+    }
+
+    /// Returns `true` when others wait for one of the turns, and it has lasted long enough.
+    pub(crate) fn are_wanted(&self) -> bool {
+        self.turn.is_wanted() || self.long.as_ref().is_some_and(LongTurn::is_wanted)
     }
 }
 

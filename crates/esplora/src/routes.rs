@@ -100,7 +100,7 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     }
     let snapshot = service.index.snapshot()?;
     let last_event = parts.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let params = Params { path, query, body, last_event };
+    let params = Arc::new(Params { path, query, body, last_event });
     let began = Instant::now();
     let reply = service.answer(&caller.meter, (route.lane, route.endpoint), &params, &snapshot).await;
     let took = began.elapsed();
@@ -258,7 +258,9 @@ impl Answered {
                     Ok(Bytes::from(piece))
                 }
                 Err(error) => {
-                    tracing::error!(%error, "failed to read what a client downloads");
+                    if !matches!(error, birdhouse_chain::Error::Cancelled) {
+                        tracing::error!(%error, "failed to read what a client downloads");
+                    }
                     Err(std::io::Error::other("the rest cannot be read"))
                 }
             };

@@ -2,13 +2,15 @@
 //!
 //! A question that a few rows answer is answered where it was read, if no such read has waited for the disk lately.
 //! Others run on a thread that may wait, and so does everything that asks the node. Each holds a turn of its client
-//! meanwhile, so a flood waits behind itself.
+//! meanwhile, so a flood waits behind itself. A long answer gives its turn back when other clients wait, and ends when
+//! its client has gone or has used its share.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use birdhouse_chain::Snapshot;
 use birdhouse_net::{Meter, offload};
+use tokio::sync::oneshot;
 
 use crate::failure::Failure;
 use crate::params::Params;
@@ -43,11 +45,11 @@ pub enum Lane {
 impl Service {
     /// Answers a question of a client from one snapshot.
     pub(crate) async fn answer(
-        &self,
+        self: &Arc<Self>,
         meter: &Arc<Meter>,
         (lane, endpoint): (Lane, Endpoint),
-        params: &Params,
-        at: &Snapshot,
+        params: &Arc<Params>,
+        at: &Arc<Snapshot>,
     ) -> Answer {
         let ask = |at: &Snapshot| caught(|| endpoint(&Question { service: self, at, params }));
         match lane {
@@ -57,18 +59,36 @@ impl Service {
             }
             Lane::Index => match self.reads.inline(meter, || within_budget(at, ask)).await {
                 Some(answer) => answer,
-                None => self.reads.offloaded(meter, || ask(at)).await,
+                None => self.long_answer(meter, endpoint, params, at).await,
             },
-            Lane::Blocks => self.reads.offloaded(meter, || ask(at)).await,
+            Lane::Blocks => self.long_answer(meter, endpoint, params, at).await,
             Lane::Node => {
                 let _turn = self.node_calls.take(meter).await;
                 offload(|| ask(at))
             }
         }
     }
+
+    /// Answers in a task of its own, so that the connection notices meanwhile that its client leaves. It drops this
+    /// future then, which ends the answer.
+    async fn long_answer(
+        self: &Arc<Self>,
+        meter: &Arc<Meter>,
+        endpoint: Endpoint,
+        params: &Arc<Params>,
+        at: &Arc<Snapshot>,
+    ) -> Answer {
+        let (departure, _present) = oneshot::channel();
+        let (service, meter, params, at) = (Arc::clone(self), Arc::clone(meter), Arc::clone(params), Arc::clone(at));
+        let answer = tokio::spawn(async move {
+            let ask = || caught(|| endpoint(&Question { service: &service, at: &at, params: &params }));
+            service.reads.answered(&meter, departure, ask).await
+        });
+        answer.await.unwrap_or_else(|_| Err(Failure::internal()))
+    }
 }
 
-/// Answers within the read budget; `None` if the answer takes more.
+/// Answers within the work budget; `None` if the answer takes more.
 fn within_budget(at: &Snapshot, ask: impl Fn(&Snapshot) -> Answer) -> Option<Answer> {
     let within = at.within_budget(|at| match ask(at) {
         Err(Failure::Index(error)) => Err(error),

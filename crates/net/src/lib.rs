@@ -46,7 +46,7 @@ pub use incoming::{Bounds, Incoming, Message, Next, PartialMessages};
 pub use lines::Lines;
 pub use listener::{Accepted, Io, Listener, Room, Stream, Transport, handshake, serve};
 pub use meter::{ClientBounds, Meter, PING_WORK, Turn, Turns};
-pub use offload::{Executor, offload};
+pub use offload::{Executor, can_wait_offloaded, offload, wait_offloaded};
 pub use outbox::{Framed, Outbox, Patience, write_now};
 pub use proxy::{Proxy, V2_REST_BYTES_MAX};
 pub use registry::{ConnectionGuard, ConnectionIds, ConnectionInfo, Registry, Traffic};

@@ -48,6 +48,19 @@ pub fn offload<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Returns `true` where offloaded work may wait for what other tasks do: another thread goes on with them.
+pub fn can_wait_offloaded() -> bool {
+    Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
+}
+
+/// Waits in offloaded work, on its thread.
+///
+/// # Panics
+/// On a runtime of one thread, see [`can_wait_offloaded`].
+pub fn wait_offloaded<T>(future: impl Future<Output = T>) -> T {
+    Handle::current().block_on(future)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,8 +86,16 @@ mod tests {
         assert_eq!([Executor::for_bytes(10, 10), Executor::for_bytes(11, 10)], [Executor::Inline, Executor::Offload]);
     }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn work_waits_for_other_tasks() {
+        let (send, receive) = tokio::sync::oneshot::channel();
+        let busy = tokio::spawn(async move { can_wait_offloaded().then(|| offload(|| wait_offloaded(receive))) });
+        tokio::spawn(async move { send.send(7) }).await.expect("no panic").expect("somebody listens");
+        assert_eq!(busy.await.expect("no panic"), Some(Ok(7)));
+    }
+
     #[tokio::test]
     async fn a_single_thread_does_it_itself() {
-        assert_eq!(offload(|| 7), 7);
+        assert_eq!((offload(|| 7), can_wait_offloaded()), (7, false));
     }
 }

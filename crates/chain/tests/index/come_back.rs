@@ -4,7 +4,7 @@ use birdhouse_chain::Profile;
 use birdhouse_testkit::mix;
 
 use crate::answers::Answers;
-use crate::read_budget::{BUSY, World, chain};
+use crate::work_budget::{BUSY, World, chain};
 
 #[test]
 fn a_tip_that_comes_back_has_the_answers_of_a_fresh_index() {

@@ -14,5 +14,5 @@ mod mempool;
 mod merges;
 mod overwritten;
 mod power_cut;
-mod read_budget;
 mod spenders;
+mod work_budget;

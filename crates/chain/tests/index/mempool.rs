@@ -12,7 +12,7 @@ use bitcoin::hashes::{Hash as _, sha256};
 use bitcoin::{Block, OutPoint, Transaction, Txid};
 
 use crate::common::{MemoryNode, built};
-use crate::read_budget::within_budget;
+use crate::work_budget::within_budget;
 
 /// The expected answers about a script.
 #[derive(Debug, Default)]

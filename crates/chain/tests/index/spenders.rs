@@ -11,7 +11,7 @@ use birdhouse_testkit::{ChainBuilder, mix};
 use bitcoin::{Block, OutPoint};
 
 use crate::common::{MemoryNode, open_merging, options};
-use crate::read_budget::{BUSY, chain};
+use crate::work_budget::{BUSY, chain};
 
 /// Several packs, in which the busy script has many rows and few.
 const MERGES: MergeOptions =

@@ -16,6 +16,7 @@ mod remote;
 mod replacements;
 mod v1;
 mod websocket;
+mod work;
 mod world;
 mod wrong;
 

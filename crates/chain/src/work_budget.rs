@@ -1,13 +1,17 @@
-//! Read budget: the bounds of an answer that is made on a thread that others wait for.
+//! Work budget: the bounds of one answer.
 //!
 //! The size of an answer is known only while it is made. So every [`Reader`](crate::reader::Reader) carries a budget
-//! and charges each read to it before or as it happens; a read beyond the budget fails with [`OverBudget`], and the
-//! caller asks again on another thread, which may [give way](crate::giving_way) to others meanwhile. What fits the
-//! small budget takes some tens of microseconds with everything in memory, and rarely some hundred.
+//! and charges each read to it before or as it happens; computations that read nothing are charged by
+//! [`Snapshot::charge_step`](crate::Snapshot::charge_step). Work beyond the budget fails with [`OverBudget`].
+//!
+//! An answer that is made on a thread that others wait for has the small budget, and is asked for again on another
+//! thread if it needs more. What fits the small budget takes some tens of microseconds with everything in memory, and
+//! rarely some hundred. On the other thread the answer [gives way](crate::giving_way) to others, and its
+//! [`Pace`](crate::Pace), if it has one, decides whether it goes on.
 
 use birdhouse_store::{Page, PageLimit};
 
-use crate::give_way::give_way;
+use crate::give_way::{OverBudget, give_way};
 
 /// Transactions or unspent outputs of one answer within the small budget. They take some 200 microseconds; handing the
 /// request to another thread costs two wake-ups, 100 microseconds.
@@ -20,23 +24,19 @@ const UNCONFIRMED_MAX: usize = 256;
 const LOOKUPS_MAX: usize = 8;
 /// The one page of a scan within the small budget.
 const SMALL_PAGE: PageLimit = PageLimit { rows: 256, bytes: 16 << 10 };
-/// One page of an unlimited scan.
+/// One page of a scan beyond it.
 const PAGE: PageLimit = PageLimit { rows: 4096, bytes: 4 << 20 };
 
-/// The bound on the reads of one answer.
+/// The bound on the work of one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReadBudget {
-    /// As much as the answer takes.
-    Unlimited,
+pub(crate) enum WorkBudget {
+    /// As much as the answer takes, at the pace of its thread.
+    Paced,
     /// Some lookups and some kilobytes: the constants of this file.
     Small,
 }
 
-/// A read that the budget does not cover. [`Snapshot::within_budget`](crate::Snapshot::within_budget) ends its way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OverBudget;
-
-impl ReadBudget {
+impl WorkBudget {
     /// Charges an answer of `count` transactions or outputs.
     pub(crate) fn charge_entries(self, count: usize) -> Result<(), OverBudget> {
         self.at_most(count, ENTRIES_MAX)
@@ -52,16 +52,21 @@ impl ReadBudget {
         self.at_most(count, LOOKUPS_MAX)
     }
 
-    /// Charges a read whose cost has no bound, such as one from the node: only an unlimited budget covers it.
+    /// Charges a read whose cost has no bound, such as one from the node: the small budget does not cover it.
     pub(crate) fn charge_unbounded(self) -> Result<(), OverBudget> {
         self.at_most(1, 0)
+    }
+
+    /// Charges a step of a computation that reads nothing and may be long.
+    pub(crate) fn charge_step(self) -> Result<(), OverBudget> {
+        self.charge_unbounded()
     }
 
     /// Charges the inputs and outputs of a script's transactions in the mempool. `size` counts them, up to its
     /// argument.
     pub(crate) fn charge_unconfirmed(self, size: impl FnOnce(usize) -> usize) -> Result<(), OverBudget> {
         match self {
-            Self::Unlimited => Ok(()),
+            Self::Paced => Ok(()),
             Self::Small => self.at_most(size(UNCONFIRMED_MAX), UNCONFIRMED_MAX),
         }
     }
@@ -69,7 +74,7 @@ impl ReadBudget {
     /// The bounds of one page of a scan.
     pub(crate) fn page_limit(self) -> PageLimit {
         match self {
-            Self::Unlimited => PAGE,
+            Self::Paced => PAGE,
             Self::Small => SMALL_PAGE,
         }
     }
@@ -77,7 +82,7 @@ impl ReadBudget {
     /// Charges a page. The small budget covers one that is the last of its scan; a single row may be larger than the
     /// page limit, and is then not covered.
     pub(crate) fn charge_page(self, page: &Page) -> Result<(), OverBudget> {
-        if self == Self::Unlimited {
+        if self == Self::Paced {
             return Ok(());
         }
         self.at_most(usize::from(page.rest.is_some()), 0)?;
@@ -91,7 +96,7 @@ impl ReadBudget {
 
     fn at_most(self, count: usize, max: usize) -> Result<(), OverBudget> {
         match self {
-            Self::Unlimited => give_way(),
+            Self::Paced => return give_way(),
             Self::Small if count > max => return Err(OverBudget),
             Self::Small => {}
         }

@@ -1,4 +1,4 @@
-//! Answers within the read budget equal those without it, and there is none beyond a bound.
+//! Answers within the work budget equal those without it, and there is none beyond a bound.
 
 use std::fmt::Debug;
 use std::sync::Arc;
