@@ -8,11 +8,9 @@ use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, sc
 use bitcoin::{ScriptBuf, Txid};
 
 use super::script::entry;
-use crate::derive::{Branch, Named, Unnamed, parse};
+use crate::derive::{Branch, Derivation, GAP, Named, STEPS_A_KEY_MAX, STEPS_MAX, Steps, Underived, Unnamed, parse};
 use crate::views::several::{Member, Several, form, page};
 
-/// Scripts of a branch without a transaction, one after the other, after which no more are derived.
-const GAP: u32 = 20;
 /// Scripts of one question.
 const SCRIPTS_MAX: usize = 5_000;
 /// Lines of one question.
@@ -42,8 +40,22 @@ pub(super) fn of_text(question: &Question<'_>, text: &str) -> Answer {
     let after = question.params.form("after").filter(|after| !after.is_empty());
     let after = after.map(|after| after.parse::<Txid>().map_err(|_| Failure::bad_request("the cursor is no txid")));
     let after = after.transpose()?;
-    let mut wallet = Wallet { question, members: Vec::new(), known: HashSet::new(), unused: 0, next: Vec::new() };
-    for line in lines(text)? {
+    let mut steps = Steps::default();
+    // All lines before any of them is derived: the bound is on the whole question.
+    let lines = lines(text)?.into_iter().map(|line| read(question, line, &mut steps));
+    let lines = lines.collect::<Result<Vec<_>, _>>()?;
+    let step = || question.at.charge_step();
+    let mut wallet = Wallet {
+        question,
+        steps,
+        derivation: Derivation::new(&step),
+        members: Vec::new(),
+        known: HashSet::new(),
+        named: 0,
+        unused: 0,
+        next: Vec::new(),
+    };
+    for line in lines {
         wallet.add(line)?;
     }
     let scripts: Vec<ScriptHash> = wallet.members.iter().map(|member| member.hash).collect();
@@ -78,12 +90,31 @@ fn lines(text: &str) -> Result<Vec<&str>, Failure> {
     Ok(all)
 }
 
+/// A line of the question.
+enum Line {
+    Hash(ScriptHash),
+    Named(Named),
+}
+
+fn read(question: &Question<'_>, line: &str, steps: &mut Steps) -> Result<Line, Failure> {
+    question.at.charge_step()?;
+    if let Ok(hash) = script_of_hash(line) {
+        return Ok(Line::Hash(hash));
+    }
+    parse(line, question.network(), steps).map(Line::Named).map_err(|reason| refusal(&reason))
+}
+
 /// Scripts while they are collected.
 struct Wallet<'a> {
     question: &'a Question<'a>,
+    /// Steps of derivation that are left.
+    steps: Steps,
+    derivation: Derivation<'a>,
     /// Scripts with a transaction, and those that were named alone.
     members: Vec<Member>,
     known: HashSet<ScriptHash>,
+    /// Scripts that were added, with those that were known.
+    named: usize,
     /// Derived scripts without a transaction.
     unused: usize,
     /// The first script without a transaction of each branch that has one with a transaction.
@@ -91,16 +122,14 @@ struct Wallet<'a> {
 }
 
 impl Wallet<'_> {
-    fn add(&mut self, text: &str) -> Result<(), Failure> {
-        if let Ok(hash) = script_of_hash(text) {
-            return self.insert(hash, None, "script hash".into());
-        }
-        match parse(text, self.question.network()) {
-            Ok(Named::One(script)) => self.insert_script(&script, "address".into()),
-            Ok(Named::Many(branches)) => {
-                branches.into_iter().map(Branch::new).try_for_each(|branch| self.insert_branch(&branch))
-            }
-            Err(reason) => Err(refusal(&reason)),
+    fn add(&mut self, line: Line) -> Result<(), Failure> {
+        match line {
+            Line::Hash(hash) => self.insert(hash, None, "script hash".into()),
+            Line::Named(Named::One(script)) => self.insert_script(&script, "address".into()),
+            Line::Named(Named::Many(descriptors)) => descriptors.iter().try_for_each(|descriptor| {
+                let branch = Branch::new(descriptor, &mut self.derivation).map_err(underived)?;
+                self.insert_branch(&branch)
+            }),
         }
     }
 
@@ -115,14 +144,17 @@ impl Wallet<'_> {
 
     /// Adds the used scripts of a branch, up to the gap.
     fn insert_branch(&mut self, branch: &Branch) -> Result<(), Failure> {
-        let underivable = || Failure::bad_request("the scripts of this descriptor need a private key");
         if !branch.is_ranged() {
-            let script = branch.script(0).ok_or_else(underivable)?;
+            let script = branch.script(0, &self.derivation).map_err(underived)?;
             return self.insert_script(&script, branch.name(0));
         }
         let (mut gap, mut first_unused, mut is_used) = (0, None, false);
         for number in 0.. {
-            let script = branch.script(number).ok_or_else(underivable)?;
+            if number >= GAP {
+                // The first ones are charged.
+                self.steps.charge(branch.keys()).map_err(|reason| refusal(&reason))?;
+            }
+            let script = branch.script(number, &self.derivation).map_err(underived)?;
             let hash = ScriptHash::of(script.as_bytes());
             let member = self.member(hash, self.address(&script), branch.name(number))?;
             if member.chain.txs + member.mempool.txs > 0 {
@@ -142,6 +174,7 @@ impl Wallet<'_> {
     }
 
     fn push(&mut self, member: Member) -> Result<(), Failure> {
+        self.named += 1;
         if self.known.insert(member.hash) {
             self.members.push(member);
         }
@@ -149,7 +182,7 @@ impl Wallet<'_> {
     }
 
     fn prove_few(&self) -> Result<(), Failure> {
-        if self.members.len() + self.unused > SCRIPTS_MAX {
+        if self.named + self.unused > SCRIPTS_MAX {
             return Err(Failure::bad_request(format!("these are more than {SCRIPTS_MAX} scripts")));
         }
         Ok(())
@@ -168,9 +201,20 @@ impl Wallet<'_> {
 
 fn refusal(reason: &Unnamed) -> Failure {
     Failure::bad_request(match reason {
-        Unnamed::Private => "this is a private key: never give one to a server; use the public key",
-        Unnamed::OtherNetwork => "this is an address of another network",
-        Unnamed::TooLong => "this is longer than any descriptor that a wallet makes",
-        Unnamed::Unknown => "this is no height, hash, address, extended public key or descriptor",
+        Unnamed::Private => "this is a private key: never give one to a server; use the public key".into(),
+        Unnamed::OtherNetwork => "this is an address of another network".into(),
+        Unnamed::TooLong => "this is longer than any descriptor that a wallet makes".into(),
+        Unnamed::TooManyStepsOfKey => format!("a key has more than {STEPS_A_KEY_MAX} steps of derivation"),
+        Unnamed::TooManySteps => {
+            format!("this takes more than {STEPS_MAX} steps of derivation; ask for fewer keys at a time")
+        }
+        Unnamed::Unknown => "this is no height, hash, address, extended public key or descriptor".into(),
     })
+}
+
+fn underived(reason: Underived) -> Failure {
+    match reason {
+        Underived::Ended(error) => error.into(),
+        Underived::Impossible => Failure::bad_request("the scripts of this descriptor need a private key"),
+    }
 }

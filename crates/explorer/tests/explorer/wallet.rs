@@ -63,6 +63,10 @@ fn address(number: u32) -> String {
 #[test]
 fn private_keys_and_nonsense_are_refused() {
     let world = World::small(102);
+    let paths = format!("wpkh({TPUB}/<0;1;2;3;4;5;6;7;8;9;10;11;12;13;14;15>)");
+    let keys: Vec<String> =
+        (0..15).map(|key| format!("{TPUB}/{key}/<0;1;2;3;4;5;6;7;8;9;10;11;12;13;14;15>/*")).collect();
+    let wide = format!("wsh(multi(1,{}))", keys.join(","));
     for (text, reason) in [
         ("cVpF924EspNh8KjYsfhgY96mmxvT6DgdWiTYMtMjuM74hJaU5psW", "private key"),
         ("wpkh(tprv8ZgxMBicQKsPd/0/*)", "private key"),
@@ -70,6 +74,10 @@ fn private_keys_and_nonsense_are_refused() {
         ("nonsense", "no height, hash, address"),
         (&"mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn ".repeat(501), "more than 500"),
         (&"2".repeat(5000), "longer than any descriptor"),
+        (&format!("wpkh({TPUB}{}/*)", "/1".repeat(8)), "more than 8 steps"),
+        (&format!("{wide}\n").repeat(5), "more than 20000 steps"),
+        // Without a wildcard, and all equal.
+        (&format!("{paths}\n").repeat(400), "more than 5000 scripts"),
     ] {
         let got = world.rest.post("/addresses", &form(text));
         assert_eq!(got.status, 400, "{text}");

@@ -1,12 +1,15 @@
 //! Scripts of addresses, extended keys and output descriptors
 //! ([BIP 380](https://github.com/bitcoin/bips/blob/master/bip-0380.mediawiki)). Pure.
 
+mod branch;
+mod steps;
+
 use birdhouse_esplora::read_address;
-use bitcoin::base58;
-use bitcoin::secp256k1::{Secp256k1, VerifyOnly};
-use bitcoin::{Network, ScriptBuf};
-use miniscript::descriptor::DescriptorType;
-use miniscript::{Descriptor, DescriptorPublicKey, ForEachKey as _};
+use bitcoin::{Network, ScriptBuf, base58};
+use miniscript::{Descriptor, DescriptorPublicKey};
+
+pub(crate) use branch::{Branch, Derivation, Underived};
+pub(crate) use steps::{GAP, STEPS_A_KEY_MAX, STEPS_MAX, Steps};
 
 /// Public version bytes of extended keys by the scripts that they are for
 /// ([SLIP 132](https://github.com/satoshilabs/slips/blob/master/slip-0132.md)): of mainnet, and of the test networks.
@@ -46,18 +49,16 @@ pub(crate) enum Unnamed {
     OtherNetwork,
     /// It has more characters, or more paths for one key, than any wallet needs.
     TooLong,
+    /// A key has more steps of derivation than any wallet needs.
+    TooManyStepsOfKey,
+    /// With it the question takes too many steps of derivation.
+    TooManySteps,
     /// It is nothing of the kind.
     Unknown,
 }
 
-/// A branch of scripts that are numbered from 0 on, or a single one.
-pub(crate) struct Branch {
-    descriptor: Descriptor<DescriptorPublicKey>,
-    secp: Secp256k1<VerifyOnly>,
-}
-
-/// Reads one address, extended key or descriptor.
-pub(crate) fn parse(text: &str, network: Network) -> Result<Named, Unnamed> {
+/// Reads one address, extended key or descriptor, and charges the steps that it takes at least.
+pub(crate) fn parse(text: &str, network: Network, steps: &mut Steps) -> Result<Named, Unnamed> {
     if is_too_long(text) {
         return Err(Unnamed::TooLong);
     }
@@ -76,6 +77,8 @@ pub(crate) fn parse(text: &str, network: Network) -> Result<Named, Unnamed> {
     let parsed = parsed.collect::<Result<Vec<_>, _>>().map_err(|_| Unnamed::Unknown)?;
     let mut branches = Vec::new();
     for descriptor in parsed {
+        // Before a descriptor is made for each path.
+        steps.charge_line(&descriptor)?;
         branches.extend(descriptor.into_single_descriptors().map_err(|_| Unnamed::Unknown)?);
     }
     Ok(Named::Many(branches))
@@ -111,60 +114,6 @@ fn of_key(text: &str) -> Option<Vec<String>> {
     Some(forms.iter().map(|form| form.replace('_', &key)).collect())
 }
 
-impl Branch {
-    pub(crate) fn new(descriptor: Descriptor<DescriptorPublicKey>) -> Self {
-        Self { descriptor, secp: Secp256k1::verification_only() }
-    }
-
-    /// True if it has more than one script.
-    pub(crate) fn is_ranged(&self) -> bool {
-        self.descriptor.has_wildcard()
-    }
-
-    /// The script of a number; `None` where its keys cannot be derived.
-    pub(crate) fn script(&self, number: u32) -> Option<ScriptBuf> {
-        let derived = self.descriptor.derived_descriptor(&self.secp, number).ok()?;
-        Some(derived.script_pubkey())
-    }
-
-    /// The form of its scripts and the path of a number in it: `wpkh 0/5`.
-    pub(crate) fn name(&self, number: u32) -> String {
-        let form = form(&self.descriptor);
-        let path = match self.last_step() {
-            _ if !self.is_ranged() => String::new(),
-            Some(step) => format!(" {step}/{number}"),
-            None => format!(" {number}"),
-        };
-        format!("{form}{path}")
-    }
-
-    /// The last step of the path before the wildcard, of the first key that has one.
-    fn last_step(&self) -> Option<String> {
-        let mut last = None;
-        self.descriptor.for_each_key(|key| {
-            if let DescriptorPublicKey::XPub(key) = key {
-                last = key.derivation_path.into_iter().last().map(ToString::to_string);
-            }
-            last.is_none()
-        });
-        last
-    }
-}
-
-/// The name of a descriptor's script form.
-fn form(descriptor: &Descriptor<DescriptorPublicKey>) -> &'static str {
-    match descriptor.desc_type() {
-        DescriptorType::Pkh => "pkh",
-        DescriptorType::Wpkh => "wpkh",
-        DescriptorType::ShWpkh => "sh-wpkh",
-        DescriptorType::Wsh | DescriptorType::WshSortedMulti => "wsh",
-        DescriptorType::ShWsh | DescriptorType::ShWshSortedMulti => "sh-wsh",
-        DescriptorType::Sh | DescriptorType::ShSortedMulti => "sh",
-        DescriptorType::Tr => "tr",
-        DescriptorType::Bare => "bare",
-    }
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -178,10 +127,22 @@ mod tests {
     const FIRST: &str = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu";
     const FIRST_CHANGE: &str = "bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el";
 
-    fn addresses(text: &str, number: u32) -> Vec<String> {
+    fn parse(text: &str, network: Network) -> Result<Named, Unnamed> {
+        super::parse(text, network, &mut Steps::default())
+    }
+
+    fn many(text: &str) -> Vec<Descriptor<DescriptorPublicKey>> {
         let Named::Many(branches) = parse(text, Network::Bitcoin).unwrap() else { panic!("one script") };
-        let script = |descriptor| Branch::new(descriptor).script(number).unwrap();
-        let scripts = branches.into_iter().map(script);
+        branches
+    }
+
+    fn addresses(text: &str, number: u32) -> Vec<String> {
+        let step = || Ok(());
+        let mut derivation = Derivation::new(&step);
+        let scripts = many(text).into_iter().map(|descriptor| {
+            let branch = Branch::new(&descriptor, &mut derivation).unwrap();
+            branch.script(number, &derivation).unwrap()
+        });
         scripts.map(|script| Address::from_script(&script, Network::Bitcoin).unwrap().to_string()).collect()
     }
 
@@ -207,10 +168,60 @@ mod tests {
         assert_eq!(parse(&"2".repeat(CHARS_MAX), Network::Bitcoin), Err(Unnamed::Unknown));
     }
 
+    /// The account key of [`ZPUB`] with its plain version.
+    fn xpub() -> String {
+        let mut bytes = base58::decode_check(ZPUB).unwrap();
+        bytes[..4].copy_from_slice(&VERSIONS[0].0);
+        base58::encode_check(&bytes)
+    }
+
+    #[test]
+    fn lines_with_more_steps_than_wallets_need_are_refused_before_any_is_taken() {
+        let (xpub, path) = (xpub(), |steps: usize| "/1".repeat(steps));
+        let most = format!("wpkh({xpub}{}/*)", path(STEPS_A_KEY_MAX - 1));
+        assert_eq!(many(&most).len(), 1);
+        for text in [format!("wpkh({xpub}{}/*)", path(STEPS_A_KEY_MAX)), format!("wpkh({xpub}{})", path(9))] {
+            assert_eq!(parse(&text, Network::Bitcoin), Err(Unnamed::TooManyStepsOfKey), "{text}");
+        }
+        // Fifteen keys, each with a wildcard and a path for each of sixteen branches: more than 15 x 16 x 20.
+        let paths: Vec<String> = (0..PATHS_MAX).map(|path| path.to_string()).collect();
+        let key = |number: u32| format!("{xpub}/{number}/<{}>/*", paths.join(";"));
+        let keys: Vec<String> = (0..15).map(key).collect();
+        let line = format!("wsh(multi(1,{}))", keys.join(","));
+        let mut steps = Steps::default();
+        let mut charged = 0;
+        while super::parse(&line, Network::Bitcoin, &mut steps).is_ok() {
+            charged += 1;
+        }
+        assert_eq!(charged, STEPS_MAX / (15 * PATHS_MAX * (2 + GAP as usize)));
+    }
+
+    #[test]
+    fn a_common_prefix_is_derived_once_and_an_end_is_heeded() {
+        use std::cell::Cell;
+        let taken = Cell::new(0);
+        let step = || {
+            taken.set(taken.get() + 1);
+            if taken.get() > 7 { Err(birdhouse_chain::Error::Cancelled) } else { Ok(()) }
+        };
+        let mut derivation = Derivation::new(&step);
+        let branches: Vec<Branch> = many(&format!("wpkh({}/1/2/3/<4;5>/*)", xpub()))
+            .iter()
+            .map(|descriptor| Branch::new(descriptor, &mut derivation).unwrap())
+            .collect();
+        assert_eq!(taken.get(), 5, "three in common and one of each");
+        for number in 0..2 {
+            branches[1].script(number, &derivation).unwrap();
+        }
+        assert_eq!(taken.get(), 7);
+        let ended = branches[1].script(2, &derivation);
+        assert!(matches!(ended, Err(Underived::Ended(birdhouse_chain::Error::Cancelled))), "{ended:?}");
+    }
+
     #[test]
     fn branches_name_their_form_and_path() {
-        let Named::Many(mut branches) = parse(ZPUB, Network::Bitcoin).unwrap() else { panic!("one script") };
-        let change = Branch::new(branches.pop().unwrap());
+        let step = || Ok(());
+        let change = Branch::new(&many(ZPUB)[1], &mut Derivation::new(&step)).unwrap();
         assert_eq!((change.name(5), change.is_ranged()), ("wpkh 1/5".into(), true));
     }
 

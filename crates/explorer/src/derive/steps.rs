@@ -1,0 +1,62 @@
+//! Bounds on derivation, counted before it begins. A step is the derivation of one key from its parent, some 40
+//! microseconds on an AMD EPYC.
+
+use bitcoin::bip32::DerivationPath;
+use miniscript::{Descriptor, DescriptorPublicKey};
+
+use super::Unnamed;
+
+/// Steps of one key, with the wildcard. A wallet needs two or three beyond its account's key; a multisig wallet that
+/// names one key of each person has some six.
+pub(crate) const STEPS_A_KEY_MAX: usize = 8;
+/// Steps of one question.
+pub(crate) const STEPS_MAX: usize = 20_000;
+/// Scripts of a branch without a transaction, one after the other, after which no more are derived.
+pub(crate) const GAP: u32 = 20;
+
+/// Steps that a question may still take.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    left: usize,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self { left: STEPS_MAX }
+    }
+}
+
+impl Steps {
+    /// Charges steps before they are taken.
+    pub(crate) fn charge(&mut self, steps: usize) -> Result<(), Unnamed> {
+        self.left = self.left.checked_sub(steps).ok_or(Unnamed::TooManySteps)?;
+        Ok(())
+    }
+
+    /// Charges the first scripts of a descriptor's branches: the steps of every key up to the wildcard, and one for
+    /// each script. Keys that are not derived count as well.
+    pub(super) fn charge_line(&mut self, descriptor: &Descriptor<DescriptorPublicKey>) -> Result<(), Unnamed> {
+        let branches = descriptor.iter_pk().map(|key| paths(&key).len()).max().unwrap_or_default().max(1);
+        let scripts = if descriptor.has_wildcard() { GAP as usize } else { 1 };
+        let mut steps = 0;
+        for key in descriptor.iter_pk() {
+            let lengths = paths(&key);
+            let longest = lengths.iter().max().copied().unwrap_or_default();
+            if longest + usize::from(key.has_wildcard()) > STEPS_A_KEY_MAX {
+                return Err(Unnamed::TooManyStepsOfKey);
+            }
+            let of_paths: usize = if lengths.len() > 1 { lengths.iter().sum() } else { longest * branches };
+            steps += of_paths + branches * scripts;
+        }
+        self.charge(steps)
+    }
+}
+
+/// The lengths of a key's paths, without the wildcard; none if it is not extended.
+fn paths(key: &DescriptorPublicKey) -> Vec<usize> {
+    match key {
+        DescriptorPublicKey::Single(_) => Vec::new(),
+        DescriptorPublicKey::XPub(key) => vec![key.derivation_path.len()],
+        DescriptorPublicKey::MultiXPub(key) => key.derivation_paths.paths().iter().map(DerivationPath::len).collect(),
+    }
+}
