@@ -2,6 +2,7 @@
 //! ([BIP 380](https://github.com/bitcoin/bips/blob/master/bip-0380.mediawiki)). Pure.
 
 mod branch;
+mod nesting;
 mod steps;
 
 use birdhouse_esplora::read_address;
@@ -9,6 +10,7 @@ use bitcoin::{Network, ScriptBuf, base58};
 use miniscript::{Descriptor, DescriptorPublicKey};
 
 pub(crate) use branch::{Branch, Derivation, Underived};
+pub(crate) use nesting::NESTING_MAX;
 pub(crate) use steps::{GAP, STEPS_A_KEY_MAX, STEPS_MAX, Steps};
 
 /// Public version bytes of extended keys by the scripts that they are for
@@ -49,6 +51,8 @@ pub(crate) enum Unnamed {
     OtherNetwork,
     /// It has more characters, or more paths for one key, than any wallet needs.
     TooLong,
+    /// It nests deeper than any wallet needs.
+    TooDeep,
     /// A key has more steps of derivation than any wallet needs.
     TooManyStepsOfKey,
     /// With it the question takes too many steps of derivation.
@@ -61,6 +65,9 @@ pub(crate) enum Unnamed {
 pub(crate) fn parse(text: &str, network: Network, steps: &mut Steps) -> Result<Named, Unnamed> {
     if is_too_long(text) {
         return Err(Unnamed::TooLong);
+    }
+    if nesting::nesting(text) > NESTING_MAX {
+        return Err(Unnamed::TooDeep);
     }
     if is_private(text) {
         return Err(Unnamed::Private);
@@ -216,6 +223,34 @@ mod tests {
         assert_eq!(taken.get(), 7);
         let ended = branches[1].script(2, &derivation);
         assert!(matches!(ended, Err(Underived::Ended(birdhouse_chain::Error::Cancelled))), "{ended:?}");
+    }
+
+    /// Descriptors of every shape that nests, with a number of levels.
+    fn deep(levels: usize) -> Vec<String> {
+        let xpub = xpub();
+        let leaf = format!("pk({xpub}/0/*)");
+        let chain =
+            |open: &str, close: &str, levels: usize| format!("{}{leaf}{}", open.repeat(levels), close.repeat(levels));
+        let wrapped = |wrapper: &str, levels: usize| format!("{}:{leaf}", wrapper.repeat(levels));
+        vec![
+            format!("wsh({})", chain("or_i(0,", ")", levels - 2)),
+            format!("wsh({})", chain("thresh(1,", ")", levels - 2)),
+            format!("wsh({})", wrapped("n", levels - 2)),
+            format!("sh(wsh({}))", wrapped("l", levels - 3)),
+            format!("tr({xpub}/1/*,{})", chain(&format!("{{pk({xpub}/2/*),"), "}", levels - 2)),
+            format!("tr({xpub}/1/*,{})", wrapped("n", levels - 2)),
+        ]
+    }
+
+    /// Dependencies are not optimised in tests, as in `make demo`. A request has a stack of 2 MiB.
+    #[test]
+    fn the_deepest_allowed_descriptor_is_derived_on_an_eighth_of_a_stack_and_no_deeper_one_is_parsed() {
+        let on_thread = std::thread::Builder::new().stack_size(256 << 10);
+        let derived = on_thread.spawn(|| deep(NESTING_MAX).iter().map(|text| addresses(text, 5).len()).sum::<usize>());
+        assert_eq!(derived.unwrap().join().unwrap(), 6);
+        for text in deep(NESTING_MAX + 1) {
+            assert_eq!(parse(&text, Network::Bitcoin), Err(Unnamed::TooDeep), "{text}");
+        }
     }
 
     #[test]

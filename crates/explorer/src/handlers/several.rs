@@ -8,7 +8,9 @@ use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, sc
 use bitcoin::{ScriptBuf, Txid};
 
 use super::script::entry;
-use crate::derive::{Branch, Derivation, GAP, Named, STEPS_A_KEY_MAX, STEPS_MAX, Steps, Underived, Unnamed, parse};
+use crate::derive::{
+    Branch, Derivation, GAP, NESTING_MAX, Named, STEPS_A_KEY_MAX, STEPS_MAX, Steps, Underived, Unnamed, parse,
+};
 use crate::views::several::{Member, Several, form, page};
 
 /// Scripts of one question.
@@ -204,6 +206,7 @@ fn refusal(reason: &Unnamed) -> Failure {
         Unnamed::Private => "this is a private key: never give one to a server; use the public key".into(),
         Unnamed::OtherNetwork => "this is an address of another network".into(),
         Unnamed::TooLong => "this is longer than any descriptor that a wallet makes".into(),
+        Unnamed::TooDeep => format!("this descriptor nests deeper than {NESTING_MAX} levels"),
         Unnamed::TooManyStepsOfKey => format!("a key has more than {STEPS_A_KEY_MAX} steps of derivation"),
         Unnamed::TooManySteps => {
             format!("this takes more than {STEPS_MAX} steps of derivation; ask for fewer keys at a time")
