@@ -20,6 +20,10 @@ mod views;
 mod assets;
 mod handlers;
 
+// For the fuzz target and tests like it. Not for use.
+#[doc(hidden)]
+pub mod fuzzing;
+
 use birdhouse_esplora::Pages;
 use hyper::header;
 

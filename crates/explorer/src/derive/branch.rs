@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bitcoin::bip32::{ChildNumber, DerivationPath, Xpub};
-use bitcoin::key::Parity;
+use bitcoin::key::{Parity, TweakedPublicKey};
 use bitcoin::secp256k1::{Secp256k1, VerifyOnly};
 use bitcoin::{PublicKey, ScriptBuf};
 use miniscript::descriptor::{DescriptorType, DescriptorXKey, SinglePubKey, Wildcard};
@@ -26,11 +26,29 @@ pub(crate) enum Underived {
     Impossible,
 }
 
+/// A descriptor of one branch.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Described {
+    pub(super) descriptor: Descriptor<DescriptorPublicKey>,
+    pub(super) output_key: OutputKey,
+}
+
+/// The key of an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutputKey {
+    /// As the descriptor has it.
+    OfForm,
+    /// The internal key of a taproot descriptor, without a tweak: `rawtr`
+    /// ([BIP 386](https://github.com/bitcoin/bips/blob/master/bip-0386.mediawiki) has the form with one).
+    Internal,
+}
+
 /// A branch of scripts that are numbered from 0 on, or a single one.
 #[derive(Debug)]
 pub(crate) struct Branch {
     /// The descriptor, with keys that need only the wildcard's step.
     descriptor: Descriptor<DescriptorPublicKey>,
+    output_key: OutputKey,
     /// The last step of the path before the wildcard, of the first key that has one.
     last_step: Option<String>,
 }
@@ -62,13 +80,11 @@ impl<'a> Derivation<'a> {
 }
 
 impl Branch {
-    pub(crate) fn new(
-        descriptor: &Descriptor<DescriptorPublicKey>,
-        derivation: &mut Derivation<'_>,
-    ) -> Result<Self, Underived> {
+    pub(crate) fn new(described: &Described, derivation: &mut Derivation<'_>) -> Result<Self, Underived> {
+        let Described { descriptor, output_key } = described;
         let last_step = last_step(descriptor);
         let descriptor = descriptor.translate_pk(&mut Prefixes(derivation)).map_err(underived)?;
-        Ok(Self { descriptor, last_step })
+        Ok(Self { descriptor, output_key: *output_key, last_step })
     }
 
     /// True if it has more than one script.
@@ -84,12 +100,21 @@ impl Branch {
     /// The script of a number.
     pub(crate) fn script(&self, number: u32, derivation: &Derivation<'_>) -> Result<ScriptBuf, Underived> {
         let derived = self.descriptor.translate_pk(&mut Keys { number, derivation }).map_err(underived)?;
-        Ok(derived.script_pubkey())
+        Ok(match self.output_key {
+            OutputKey::OfForm => derived.script_pubkey(),
+            OutputKey::Internal => {
+                let key = derived.internal_key().ok_or(Underived::Impossible)?.inner.x_only_public_key().0;
+                ScriptBuf::new_p2tr_tweaked(TweakedPublicKey::dangerous_assume_tweaked(key))
+            }
+        })
     }
 
     /// The form of its scripts and the path of a number in it: `wpkh 0/5`.
     pub(crate) fn name(&self, number: u32) -> String {
-        let form = form(&self.descriptor);
+        let form = match self.output_key {
+            OutputKey::OfForm => form(&self.descriptor),
+            OutputKey::Internal => "rawtr",
+        };
         let path = match &self.last_step {
             _ if !self.is_ranged() => String::new(),
             Some(step) => format!(" {step}/{number}"),

@@ -2,36 +2,34 @@
 //! ([BIP 380](https://github.com/bitcoin/bips/blob/master/bip-0380.mediawiki)). Pure.
 
 mod branch;
+mod extended;
+mod forms;
 mod nesting;
+mod private;
 mod steps;
+mod unnamed;
+
+use std::collections::HashSet;
 
 use birdhouse_esplora::read_address;
-use bitcoin::{Network, ScriptBuf, base58};
-use miniscript::{Descriptor, DescriptorPublicKey};
+use bitcoin::{Network, NetworkKind, ScriptBuf};
+use miniscript::descriptor::checksum::verify_checksum;
+use miniscript::descriptor::{DescriptorType, Wildcard};
+use miniscript::{Descriptor, DescriptorPublicKey, MiniscriptKey as _};
 
-pub(crate) use branch::{Branch, Derivation, Underived};
+use branch::OutputKey;
+pub(crate) use branch::{Branch, Derivation, Described, Underived};
+use forms::Form;
 pub(crate) use nesting::NESTING_MAX;
 pub(crate) use steps::{GAP, STEPS_A_KEY_MAX, STEPS_MAX, Steps};
+pub(crate) use unnamed::Unnamed;
 
-/// Public version bytes of extended keys by the scripts that they are for
-/// ([SLIP 132](https://github.com/satoshilabs/slips/blob/master/slip-0132.md)): of mainnet, and of the test networks.
-const VERSIONS: [([u8; 4], [u8; 4], &[&str]); 3] = [
-    ([0x04, 0x88, 0xb2, 0x1e], [0x04, 0x35, 0x87, 0xcf], &["wpkh(_)", "tr(_)", "sh(wpkh(_))", "pkh(_)"]),
-    ([0x04, 0x9d, 0x7c, 0xb2], [0x04, 0x4a, 0x52, 0x62], &["sh(wpkh(_))"]),
-    ([0x04, 0xb2, 0x47, 0x46], [0x04, 0x5f, 0x1c, 0xf6], &["wpkh(_)"]),
-];
-/// Bytes of an extended key.
-const EXTENDED_BYTES: usize = 78;
 /// Characters of a line: fifteen keys with their origins have some 2 500. The time to decode base58 grows with the
 /// square of the length: a megabyte took six minutes.
 const CHARS_MAX: usize = 4_000;
 /// Paths of one key of a descriptor, between `<` and `>`. A descriptor is made for each, and each holds all of them
 /// until it is: two thousand took 217 MB.
 const PATHS_MAX: usize = 16;
-/// Characters of a private key in the wallet import format, at most.
-const WIF_CHARS_MAX: usize = 52;
-/// Characters of an extended key in base58, at most.
-const EXTENDED_CHARS_MAX: usize = 113;
 
 /// Scripts that one line of a question names.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,26 +37,7 @@ pub(crate) enum Named {
     /// One script, with its address if it has one.
     One(ScriptBuf),
     /// As many as are used: a descriptor with a wildcard, or several for one key.
-    Many(Vec<Descriptor<DescriptorPublicKey>>),
-}
-
-/// The reason why a line names no scripts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unnamed {
-    /// It holds a private key.
-    Private,
-    /// It is an address of another network.
-    OtherNetwork,
-    /// It has more characters, or more paths for one key, than any wallet needs.
-    TooLong,
-    /// It nests deeper than any wallet needs.
-    TooDeep,
-    /// A key has more steps of derivation than any wallet needs.
-    TooManyStepsOfKey,
-    /// With it the question takes too many steps of derivation.
-    TooManySteps,
-    /// It is nothing of the kind.
-    Unknown,
+    Many(Vec<Described>),
 }
 
 /// Reads one address, extended key or descriptor, and charges the steps that it takes at least.
@@ -69,26 +48,26 @@ pub(crate) fn parse(text: &str, network: Network, steps: &mut Steps) -> Result<N
     if nesting::nesting(text) > NESTING_MAX {
         return Err(Unnamed::TooDeep);
     }
-    if is_private(text) {
+    if private::has_private_key(text) {
         return Err(Unnamed::Private);
     }
     if let Some(address) = read_address(text) {
         let address = address.require_network(network).map_err(|_| Unnamed::OtherNetwork)?;
         return Ok(Named::One(address.script_pubkey()));
     }
-    let descriptors = match of_key(text) {
-        Some(texts) => texts,
-        None => vec![text.to_owned()],
+    let mut many = |texts: &[String], output_key| -> Result<Named, Unnamed> {
+        let branches = texts.iter().map(|text| branches(text, network, steps));
+        let descriptors = branches.collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
+        Ok(Named::Many(descriptors.map(|descriptor| Described { descriptor, output_key }).collect()))
     };
-    let parsed = descriptors.iter().map(|text| text.parse::<Descriptor<DescriptorPublicKey>>());
-    let parsed = parsed.collect::<Result<Vec<_>, _>>().map_err(|_| Unnamed::Unknown)?;
-    let mut branches = Vec::new();
-    for descriptor in parsed {
-        // Before a descriptor is made for each path.
-        steps.charge_line(&descriptor)?;
-        branches.extend(descriptor.into_single_descriptors().map_err(|_| Unnamed::Unknown)?);
+    if let Some(texts) = extended::descriptors(text, network)? {
+        return many(&texts, OutputKey::OfForm);
     }
-    Ok(Named::Many(branches))
+    match forms::form(without_checksum(text)?, network)? {
+        Form::Script(script) => Ok(Named::One(script)),
+        Form::Miniscript(texts) => many(&texts, OutputKey::OfForm),
+        Form::RawTaproot(key) => many(&[format!("tr({key})")], OutputKey::Internal),
+    }
 }
 
 /// True for what would take minutes or gigabytes.
@@ -97,40 +76,66 @@ fn is_too_long(text: &str) -> bool {
     text.len() > CHARS_MAX || text.split('<').skip(1).any(has_many_paths)
 }
 
-/// True for anything that looks like a private key.
-fn is_private(text: &str) -> bool {
-    let is_extended = text.contains("prv");
-    is_extended || text.len() <= WIF_CHARS_MAX && bitcoin::PrivateKey::from_wif(text).is_ok()
+fn without_checksum(text: &str) -> Result<&str, Unnamed> {
+    let has_checksum = text.contains('(') && text.contains('#');
+    if has_checksum { verify_checksum(text).map_err(|_| Unnamed::Checksum) } else { Ok(text) }
 }
 
-/// The descriptors of a bare extended key: of receiving and of change scripts, in every form that it may be for.
-fn of_key(text: &str) -> Option<Vec<String>> {
-    let (origin, key) = match text.strip_prefix('[').and_then(|text| text.split_once(']')) {
-        Some((origin, key)) => (format!("[{origin}]"), key),
-        None => (String::new(), text),
-    };
-    if key.len() > EXTENDED_CHARS_MAX {
-        return None;
+/// Reads a descriptor, and makes one of each of its paths.
+fn branches(text: &str, network: Network, steps: &mut Steps) -> Result<Vec<Descriptor<DescriptorPublicKey>>, Unnamed> {
+    let descriptor: Descriptor<DescriptorPublicKey> = text.parse().map_err(|error| match error {
+        miniscript::Error::MultipathDescLenMismatch => Unnamed::UnequalPaths,
+        _ => forms::unreadable(text),
+    })?;
+    check_keys(&descriptor, network)?;
+    // Before a descriptor is made for each path.
+    steps.charge_line(&descriptor)?;
+    descriptor.into_single_descriptors().map_err(|_| Unnamed::Unknown)
+}
+
+/// Checks that scripts of this network can be derived from the keys.
+fn check_keys(descriptor: &Descriptor<DescriptorPublicKey>, network: Network) -> Result<(), Unnamed> {
+    let mut paths = None;
+    for key in descriptor.iter_pk() {
+        if key.xkey_network().is_some_and(|of_key| of_key != NetworkKind::from(network)) {
+            return Err(Unnamed::OtherNetwork);
+        }
+        if key.has_hardened_step() || key.wildcard() == Some(Wildcard::Hardened) {
+            return Err(Unnamed::Hardened);
+        }
+        if let DescriptorPublicKey::MultiXPub(key) = &key {
+            let count = key.derivation_paths.paths().len();
+            if key.derivation_paths.paths().iter().collect::<HashSet<_>>().len() < count {
+                return Err(Unnamed::RepeatedPath);
+            }
+            if *paths.get_or_insert(count) != count {
+                return Err(Unnamed::UnequalPaths);
+            }
+        }
+        if descriptor.desc_type() == DescriptorType::ShSortedMulti && key.is_uncompressed() {
+            // Core sorts keys as the script has them, miniscript in their compressed form. BIP 67 has no others.
+            return Err(Unnamed::NotServed("sortedmulti() with an uncompressed key"));
+        }
     }
-    let mut bytes = base58::decode_check(key).ok().filter(|bytes| bytes.len() == EXTENDED_BYTES)?;
-    let (main, _, forms) = VERSIONS.into_iter().find(|(main, test, _)| bytes[..4] == *main || bytes[..4] == *test)?;
-    let [(xpub, tpub, _), ..] = VERSIONS;
-    let version = if bytes[..4] == main { xpub } else { tpub };
-    bytes[..4].copy_from_slice(&version);
-    let key = format!("{origin}{}/<0;1>/*", base58::encode_check(&bytes));
-    Some(forms.iter().map(|form| form.replace('_', &key)).collect())
+    Ok(())
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
+mod core_tests;
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use bitcoin::Address;
+    use bitcoin::{Address, base58};
 
     use super::*;
 
     /// The account key and the first addresses of BIP 84's test vectors, with the version for its scripts and with the
     /// plain one.
     const ZPUB: &str = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs";
+    /// The version bytes of `xpub`.
+    const XPUB_VERSION: [u8; 4] = [0x04, 0x88, 0xb2, 0x1e];
     const FIRST: &str = "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu";
     const FIRST_CHANGE: &str = "bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el";
 
@@ -138,7 +143,7 @@ mod tests {
         super::parse(text, network, &mut Steps::default())
     }
 
-    fn many(text: &str) -> Vec<Descriptor<DescriptorPublicKey>> {
+    fn many(text: &str) -> Vec<Described> {
         let Named::Many(branches) = parse(text, Network::Bitcoin).unwrap() else { panic!("one script") };
         branches
     }
@@ -157,7 +162,7 @@ mod tests {
     fn extended_keys_give_receiving_and_change_addresses_of_their_form() {
         assert_eq!(addresses(ZPUB, 0), [FIRST, FIRST_CHANGE]);
         let mut bytes = base58::decode_check(ZPUB).unwrap();
-        bytes[..4].copy_from_slice(&VERSIONS[0].0);
+        bytes[..4].copy_from_slice(&XPUB_VERSION);
         let xpub = base58::encode_check(&bytes);
         let all = addresses(&xpub, 0);
         assert_eq!((all.len(), all[0].as_str(), all[1].as_str()), (8, FIRST, FIRST_CHANGE));
@@ -178,7 +183,7 @@ mod tests {
     /// The account key of [`ZPUB`] with its plain version.
     fn xpub() -> String {
         let mut bytes = base58::decode_check(ZPUB).unwrap();
-        bytes[..4].copy_from_slice(&VERSIONS[0].0);
+        bytes[..4].copy_from_slice(&XPUB_VERSION);
         base58::encode_check(&bytes)
     }
 
@@ -260,9 +265,35 @@ mod tests {
         assert_eq!((change.name(5), change.is_ranged()), ("wpkh 1/5".into(), true));
     }
 
+    /// The names are those of SLIP 132's table.
+    #[test]
+    fn keys_of_multisig_wallets_are_named() {
+        let bytes = base58::decode_check(ZPUB).unwrap();
+        for (version, name, network) in [
+            (0x0295_b43f_u32, "Ypub", Network::Bitcoin),
+            (0x02aa_7ed3, "Zpub", Network::Bitcoin),
+            (0x0242_89ef, "Upub", Network::Regtest),
+            (0x0257_5483, "Vpub", Network::Regtest),
+        ] {
+            let key = base58::encode_check(&[&version.to_be_bytes(), &bytes[4..]].concat());
+            assert!(key.starts_with(name), "{key}");
+            assert_eq!(parse(&key, network), Err(Unnamed::OneOfSeveralKeys), "{name}");
+            assert_eq!(parse(&format!("wsh(multi(1,{key}/0/*))"), network), Err(Unnamed::KeyVersion), "{name}");
+        }
+    }
+
     #[test]
     fn private_keys_other_networks_and_nonsense_are_told_apart() {
         let wif = "L4rK1yDtCWekvXuE6oXD9jCYfFNV2cWRpVuPLBcCU2z8TrisoyY1";
+        for descriptor in [format!("wpkh({wif})"), format!("wsh(multi(1,{},[d34db33f/0]{wif}))", xpub())] {
+            assert_eq!(parse(&descriptor, Network::Bitcoin), Err(Unnamed::Private));
+        }
+        for text in ["Yprv", "vprv9s21Z", "tr(tprv8ZgxMBicQKsPd/0)"] {
+            assert_eq!(parse(text, Network::Bitcoin), Err(Unnamed::Private), "{text}");
+        }
+        assert_eq!(parse("wpkh(Aprv)", Network::Bitcoin), Err(Unnamed::Unknown), "letters in a row");
+        assert_eq!(parse(ZPUB, Network::Regtest), Err(Unnamed::OtherNetwork));
+        assert_eq!(parse(&format!("wpkh({})", xpub()), Network::Testnet), Err(Unnamed::OtherNetwork));
         assert_eq!(parse(wif, Network::Bitcoin), Err(Unnamed::Private));
         assert_eq!(parse("wpkh(xprv9s21Z/0)", Network::Bitcoin), Err(Unnamed::Private));
         assert_eq!(parse(FIRST, Network::Regtest), Err(Unnamed::OtherNetwork));

@@ -4,7 +4,7 @@
 use bitcoin::bip32::DerivationPath;
 use miniscript::{Descriptor, DescriptorPublicKey};
 
-use super::Unnamed;
+use super::unnamed::Unnamed;
 
 /// Steps of one key, with the wildcard. A wallet needs two or three beyond its account's key; a multisig wallet that
 /// names one key of each person has some six.

@@ -127,9 +127,12 @@ impl Wallet<'_> {
     fn add(&mut self, line: Line) -> Result<(), Failure> {
         match line {
             Line::Hash(hash) => self.insert(hash, None, "script hash".into()),
-            Line::Named(Named::One(script)) => self.insert_script(&script, "address".into()),
-            Line::Named(Named::Many(descriptors)) => descriptors.iter().try_for_each(|descriptor| {
-                let branch = Branch::new(descriptor, &mut self.derivation).map_err(underived)?;
+            Line::Named(Named::One(script)) => {
+                let name = if self.address(&script).is_some() { "address" } else { "script" };
+                self.insert_script(&script, name.into())
+            }
+            Line::Named(Named::Many(descriptors)) => descriptors.iter().try_for_each(|described| {
+                let branch = Branch::new(described, &mut self.derivation).map_err(underived)?;
                 self.insert_branch(&branch)
             }),
         }
@@ -204,13 +207,24 @@ impl Wallet<'_> {
 fn refusal(reason: &Unnamed) -> Failure {
     Failure::bad_request(match reason {
         Unnamed::Private => "this is a private key: never give one to a server; use the public key".into(),
-        Unnamed::OtherNetwork => "this is an address of another network".into(),
+        Unnamed::OtherNetwork => "this is an address or a key of another network".into(),
         Unnamed::TooLong => "this is longer than any descriptor that a wallet makes".into(),
         Unnamed::TooDeep => format!("this descriptor nests deeper than {NESTING_MAX} levels"),
         Unnamed::TooManyStepsOfKey => format!("a key has more than {STEPS_A_KEY_MAX} steps of derivation"),
         Unnamed::TooManySteps => {
             format!("this takes more than {STEPS_MAX} steps of derivation; ask for fewer keys at a time")
         }
+        Unnamed::Hardened => {
+            "a hardened step of derivation needs the private key: give the extended public key after it".into()
+        }
+        Unnamed::UnequalPaths => "the keys of this descriptor have different numbers of paths between < and >".into(),
+        Unnamed::RepeatedPath => "a key of this descriptor has the same path twice between < and >".into(),
+        Unnamed::OneOfSeveralKeys => {
+            "this is one key of a multisig wallet: its scripts need the output descriptor with all keys".into()
+        }
+        Unnamed::KeyVersion => "the extended keys of a descriptor begin with xpub or tpub".into(),
+        Unnamed::NotServed(form) => format!("a descriptor with {form} is not supported"),
+        Unnamed::Checksum => "the checksum of this descriptor is wrong".into(),
         Unnamed::Unknown => "this is no height, hash, address, extended public key or descriptor".into(),
     })
 }

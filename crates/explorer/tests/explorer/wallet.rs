@@ -12,7 +12,7 @@ use crate::world::World;
 const TPUB: &str =
     "tpubD6NzVbkrYhZ4XgiXtGrdW5XDAPFCL9h7we1vwNCpn8tGbBcgfVYjXyhWo4E1xkh56hjod1RhGjxbaTLV3X4FyWuejifB9jusQ46QzG87VKp";
 
-fn form(text: &str) -> String {
+fn form_of(text: &str) -> String {
     format!("q={}", utf8_percent_encode(text, NON_ALPHANUMERIC))
 }
 
@@ -26,7 +26,7 @@ fn pay(world: &mut World, address: &str, sat: u64) {
 fn a_descriptor_finds_its_payments_up_to_the_gap_and_nothing_of_it_is_kept() {
     let mut world = World::small(101);
     let descriptor = format!("wpkh({TPUB}/0/*)");
-    let asked = world.rest.post("/addresses", &form(&descriptor));
+    let asked = world.rest.post("/addresses", &form_of(&descriptor));
     assert_eq!(asked.status, 200, "{}", asked.text());
     assert!(asked.text().contains("None of these addresses has a transaction."));
     // What the page calls the next one is paid, then one beyond it and one beyond the gap.
@@ -37,7 +37,7 @@ fn a_descriptor_finds_its_payments_up_to_the_gap_and_nothing_of_it_is_kept() {
     world.live.mine().unwrap();
     world.sync();
     for question in [descriptor.clone(), TPUB.to_owned()] {
-        let asked = world.rest.post("/addresses", &form(&question));
+        let asked = world.rest.post("/addresses", &form_of(&question));
         let page = asked.text();
         assert_eq!(asked.header("cache-control"), "no-store");
         assert!(page.contains("0.00033<"), "{page}");
@@ -45,11 +45,19 @@ fn a_descriptor_finds_its_payments_up_to_the_gap_and_nothing_of_it_is_kept() {
             assert_eq!(page.contains(&derived[number]), is_listed, "{number}");
         }
         // The same by the search.
-        let searched = world.rest.post("/search", &form(&question));
+        let searched = world.rest.post("/search", &form_of(&question));
         assert_eq!((searched.status, searched.body), (200, asked.body));
     }
+    // Forms that Core has beside those of miniscript.
+    for form in ["addr(A)", "combo(K)", "rawtr(K)", "raw(51)"] {
+        let line = form.replace('A', &derived[0]).replace('K', &format!("{TPUB}/0/0"));
+        let asked = world.rest.post("/addresses", &form_of(&line));
+        assert_eq!(asked.status, 200, "{line}: {}", asked.text());
+        // The others have another script of this key, or none of it.
+        assert_eq!(asked.text().contains(&derived[0]), !form.starts_with("raw"), "{form}");
+    }
     // Addresses by themselves.
-    let both = world.rest.post("/addresses", &form(&format!("{} {}", derived[0], derived[50])));
+    let both = world.rest.post("/addresses", &form_of(&format!("{} {}", derived[0], derived[50])));
     assert!(both.text().contains("0.00055"), "{}", both.text());
 }
 
@@ -76,10 +84,19 @@ fn private_keys_and_nonsense_are_refused() {
         (&"2".repeat(5000), "longer than any descriptor"),
         (&format!("wpkh({TPUB}{}/*)", "/1".repeat(8)), "more than 8 steps"),
         (&format!("{wide}\n").repeat(5), "more than 20000 steps"),
+        (&format!("wpkh({TPUB}/0'/*)"), "hardened step"),
+        (&format!("wsh(multi(1,{TPUB}/<0;1>/*,{TPUB}/<2;3;4>/*))"), "different numbers of paths"),
+        ("wpkh(cVpF924EspNh8KjYsfhgY96mmxvT6DgdWiTYMtMjuM74hJaU5psW)", "private key"),
+        (
+            "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs",
+            "key of another network",
+        ),
+        (&format!("tr(musig({TPUB},{TPUB})/0/*)"), "with musig() is not supported"),
+        ("wpkh(02)#qqqqqqqq", "checksum"),
         // Without a wildcard, and all equal.
         (&format!("{paths}\n").repeat(400), "more than 5000 scripts"),
     ] {
-        let got = world.rest.post("/addresses", &form(text));
+        let got = world.rest.post("/addresses", &form_of(text));
         assert_eq!(got.status, 400, "{text}");
         assert!(got.text().contains(reason), "{reason}: {}", got.text());
         assert!(!got.text().contains(text), "a refusal repeats the question: {text}");
