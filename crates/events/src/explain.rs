@@ -12,6 +12,8 @@ pub struct Cost {
     pub postings: u64,
     /// Events read.
     pub events: u64,
+    /// Bytes of them.
+    pub bytes: u64,
     /// Events returned.
     pub rows: u64,
 }

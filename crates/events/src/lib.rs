@@ -144,7 +144,7 @@ pub use options::EventsOptions;
 pub use packed::Packed;
 pub use packed::filter::PackedFilter;
 pub use position::Position;
-pub use query::{EVENT_WORK, Query, TagsBy};
+pub use query::{EVENT_WORK, Pace, Query, TagsBy};
 pub use rejection::{Reason, Rejection};
 pub use relay_url::RelayUrl;
 pub use retention::{Retention, RetentionRule, Sweep};

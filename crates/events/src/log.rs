@@ -32,6 +32,9 @@ const BODY: ArraySpec = ArraySpec { name: "body", record_bytes: 1 };
 /// Events that are read together in their order, and the bytes of them that are in memory at a time.
 const READ_TOGETHER: u64 = 512;
 const READ_BYTES: usize = 4 << 20;
+/// Bytes of events that are asked for together; a single event may have more. Where they lie on another machine, all of
+/// them are in memory.
+const ASKED_BYTES: usize = 1 << 20;
 
 /// Length of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -222,8 +225,17 @@ impl<'a> LogReader<'a> {
         let run = |(_, head): &(Seq, Head)| (head.offset(), head.bytes() as usize);
         let is_moved = |(seq, _): &(Seq, Head)| self.moved.has_unit_of(*seq);
         let (mut index, mut flow) = (0, ControlFlow::Continue(()));
+        let mut bytes = 0;
         // Neighbours are mostly in one array.
-        for some in events.chunk_by(|one, other| is_moved(one) == is_moved(other)) {
+        let are_together = |one: &(Seq, Head), other: &(Seq, Head)| {
+            bytes += one.1.bytes() as usize;
+            let is_full = bytes >= ASKED_BYTES;
+            if is_full {
+                bytes = 0;
+            }
+            !is_full && is_moved(one) == is_moved(other)
+        };
+        for some in events.chunk_by(are_together) {
             let runs: Vec<(u64, usize)> = some.iter().map(run).collect();
             let array = if is_moved(&some[0]) { &self.log.moved.content } else { &self.log.bodies };
             array.visit_runs(&runs, &mut |bytes| {

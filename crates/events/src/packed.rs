@@ -75,6 +75,11 @@ impl<'a> Packed<'a> {
         self.created_at
     }
 
+    /// Returns the bytes of the packed form.
+    pub(crate) fn bytes(self) -> u64 {
+        u64::from(FIXED_BYTES) + self.rest.len() as u64
+    }
+
     /// Returns the event's position in NIP-01's order.
     pub fn position(self) -> Position {
         Position { created_at: self.created_at, id: self.id }

@@ -20,12 +20,27 @@ pub struct Query<'a> {
     /// Source that decides whether an event has a requested tag.
     pub tags: TagsBy,
     /// Work after which a page ends, whatever it has found: one for each posting, [`EVENT_WORK`] for each event that is
-    /// read. A page may do more for its last second, and at least one unit for each of its lists.
+    /// read, more for a large one. A page may do more for its last second, and at least one unit for each of its lists.
     pub work_max: u64,
+    /// Ends a page as soon as others wait. Every page reads an event, if there is one.
+    pub pace: Option<&'a dyn Pace>,
 }
 
-/// Work of reading an event and testing its tags, in postings.
+/// Time that a piece of work has.
+pub trait Pace: std::fmt::Debug + Sync {
+    /// Returns true when others wait and the work has taken long enough.
+    fn is_over(&self) -> bool;
+}
+
+/// Least work of reading an event and testing its tags, in postings.
 pub const EVENT_WORK: u64 = 8;
+/// Bytes of a large event that cost as much as a posting.
+const BYTES_PER_WORK: u64 = 64;
+
+/// Returns the work of reading an event of this many bytes and testing its tags, in postings.
+pub(crate) fn read_work(bytes: u64) -> u64 {
+    EVENT_WORK.max(bytes / BYTES_PER_WORK)
+}
 
 /// Source that decides whether an event has a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +66,7 @@ impl<'a> Query<'a> {
             hidden: None,
             tags: TagsBy::Event,
             work_max: u64::MAX,
+            pace: None,
         }
     }
 }

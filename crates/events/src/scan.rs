@@ -14,12 +14,12 @@ use crate::filter::Filter;
 use crate::log::head::Head;
 use crate::lookup;
 use crate::merge::Merged;
-use crate::packed::Packed;
 use crate::packed::filter::PackedFilter;
+use crate::packed::{FIXED_BYTES, Packed};
 use crate::plan::{Check, Merge, Plan, SCAN_PER_EVENT, Scan, Spans, plan};
 use crate::position::Position;
 use crate::posting::Posting;
-use crate::query::{EVENT_WORK, Query, TagsBy};
+use crate::query::{Pace, Query, TagsBy, read_work};
 use crate::reader::Reader;
 use crate::seq::Seq;
 
@@ -50,6 +50,7 @@ pub(crate) struct Bounds<'a> {
     pub(crate) tags: TagsBy,
     /// Work after which the page ends, as in [`Query`].
     pub(crate) work: u64,
+    pub(crate) pace: Option<&'a dyn Pace>,
 }
 
 /// Event that may match.
@@ -67,8 +68,20 @@ pub(crate) fn page(
     rows: usize,
     visit: Visit<'_>,
 ) -> Result<Option<Position>> {
+    page_at_cost(reader, query, from, rows, &mut Cost::default(), visit)
+}
+
+/// Visits the next `rows` events of a query, and adds to the cost.
+pub(crate) fn page_at_cost(
+    reader: Reader<'_>,
+    query: Query<'_>,
+    from: Option<Position>,
+    rows: usize,
+    cost: &mut Cost,
+    visit: Visit<'_>,
+) -> Result<Option<Position>> {
     let plan = plan_of(reader, query, rows);
-    answer(reader, query.filter, &plan, Bounds::of(query, from, rows), &mut Cost::default(), visit)
+    answer(reader, query.filter, &plan, Bounds::of(query, from, rows), cost, visit)
 }
 
 /// Returns the plan of a query, and the cost of its first `rows` rows.
@@ -148,7 +161,8 @@ fn ids(
 ) -> Result<Option<Position>> {
     let found: Vec<(Seq, Head)> = lookup::find_many(reader, ids)?.into_iter().flatten().collect();
     let mut candidates = Vec::with_capacity(found.len());
-    reader.log.visit_many(&found, &mut |index, packed| {
+    let fixed: Vec<(Seq, Head)> = found.iter().map(|(seq, head)| (*seq, head.cut(FIXED_BYTES))).collect();
+    reader.log.visit_many(&fixed, &mut |index, packed| {
         let (seq, head) = found[index];
         candidates.push(Candidate { created_at: packed.created_at(), seq, head });
         ControlFlow::Continue(())
@@ -250,7 +264,7 @@ impl<'a> Page<'a> {
         candidates
             .sort_by(|one, other| other.created_at.cmp(&one.created_at).then_with(|| one.head.id.cmp(&other.head.id)));
         candidates.dedup_by_key(|candidate| candidate.seq);
-        let Bounds { from, now, audience, hidden, .. } = self.bounds;
+        let Bounds { from, now, audience, hidden, pace, .. } = self.bounds;
         candidates.retain(|candidate| {
             from.is_none_or(|from| candidate.position().is_after(from)) && !candidate.head.is_expired(now)
         });
@@ -259,9 +273,11 @@ impl<'a> Page<'a> {
         let (cost, visit) = (&mut *self.cost, &mut *self.visit);
         let (mut last, mut damaged) = (None, None);
         self.reader.log.visit_many(&events, &mut |index, packed| {
+            let bytes = u64::from(candidates[index].head.bytes());
             cost.events += 1;
-            *work = work.saturating_sub(EVENT_WORK);
-            let mut is_last = *work == 0;
+            cost.bytes += bytes;
+            *work = work.saturating_sub(read_work(bytes));
+            let mut is_last = *work == 0 || pace.is_some_and(Pace::is_over);
             match filter.matches(packed).and_then(|matches| Some(matches && shows(audience, hidden, packed)?)) {
                 None => damaged = Some(candidates[index].seq),
                 Some(false) => {}
@@ -284,8 +300,8 @@ impl<'a> Page<'a> {
 impl<'a> Bounds<'a> {
     /// Returns the bounds for the next `rows` events of a query.
     pub(crate) fn of(query: Query<'a>, from: Option<Position>, rows: usize) -> Self {
-        let Query { now, audience, hidden, tags, work_max: work, .. } = query;
-        Self { rows, from, now, audience, hidden, tags, work }
+        let Query { now, audience, hidden, tags, work_max: work, pace, .. } = query;
+        Self { rows, from, now, audience, hidden, tags, work, pace }
     }
 }
 

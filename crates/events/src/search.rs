@@ -11,6 +11,7 @@
 mod fill;
 mod index;
 mod narrow;
+mod queue;
 mod rank;
 pub(crate) mod run;
 mod schema;

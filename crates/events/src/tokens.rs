@@ -14,37 +14,84 @@ pub(crate) enum Side {
     Query,
 }
 
+/// Reader of the words of a text, in its order.
+#[derive(Debug, Clone)]
+pub(crate) struct Words<'a> {
+    side: Side,
+    /// The text behind the run that is being read.
+    rest: &'a str,
+    /// The rest of a run without spaces.
+    run: &'a str,
+    /// Its first letter was a word; next is the pair of it and its neighbour.
+    is_pair: bool,
+    /// Its pairs alone are words.
+    has_pairs_only: bool,
+}
+
 /// Returns the words of a text, in its order.
 pub(crate) fn words(text: &str, side: Side) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(char::is_alphanumeric) {
-        rest = &rest[start..];
-        let is_spaced = rest.chars().next().is_some_and(is_spaced);
-        let end = rest.find(|letter: char| !letter.is_alphanumeric() || self::is_spaced(letter) != is_spaced);
-        let (run, after) = rest.split_at(end.unwrap_or(rest.len()));
-        if is_spaced {
-            words.push(word(run));
-        } else {
-            put_neighbours(run, side, &mut words);
-        }
-        rest = after;
+    let (mut words, mut reader, mut word) = (Vec::new(), Words::new(text, side), String::new());
+    while reader.next_into(&mut word) {
+        words.push(word.clone());
     }
     words
 }
 
-fn word(run: &str) -> String {
-    let mut word: String = run.chars().flat_map(char::to_lowercase).collect();
-    word.truncate(word.floor_char_boundary(WORD_BYTES_MAX));
-    word
+// === impl Words ===
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(text: &'a str, side: Side) -> Self {
+        Self { side, rest: text, run: "", is_pair: false, has_pairs_only: false }
+    }
+
+    /// Replaces `word` by the next word; returns false at the end of the text.
+    pub(crate) fn next_into(&mut self, word: &mut String) -> bool {
+        loop {
+            while let Some(is_pair) = self.next_of_run(word) {
+                if is_pair || !self.has_pairs_only {
+                    return true;
+                }
+            }
+            let Some(start) = self.rest.find(char::is_alphanumeric) else { return false };
+            let rest = &self.rest[start..];
+            let is_spaced = rest.chars().next().is_some_and(is_spaced);
+            let end = rest.find(|letter: char| !letter.is_alphanumeric() || self::is_spaced(letter) != is_spaced);
+            let (run, after) = rest.split_at(end.unwrap_or(rest.len()));
+            self.rest = after;
+            if is_spaced {
+                put_word(run, word);
+                return true;
+            }
+            self.run = run;
+            self.has_pairs_only = self.side == Side::Query && run.chars().nth(1).is_some();
+        }
+    }
+
+    /// Replaces `word` by the next letter of a run without spaces, or by the pair of it and its neighbour; returns true
+    /// for a pair, and `None` at the end of the run.
+    fn next_of_run(&mut self, word: &mut String) -> Option<bool> {
+        let mut letters = self.run.chars();
+        let (first, second) = (letters.next()?, letters.next());
+        let is_pair = self.is_pair;
+        word.clear();
+        word.push(first);
+        if is_pair {
+            word.extend(second);
+        }
+        if is_pair || second.is_none() {
+            self.run = &self.run[first.len_utf8()..];
+        }
+        self.is_pair = !is_pair && second.is_some();
+        Some(is_pair)
+    }
 }
 
-fn put_neighbours(run: &str, side: Side, words: &mut Vec<String>) {
-    let starts: Vec<usize> = run.char_indices().map(|(start, _)| start).chain([run.len()]).collect();
-    if side == Side::Event || starts.len() == 2 {
-        words.extend(starts.windows(2).map(|bounds| run[bounds[0]..bounds[1]].to_owned()));
-    }
-    words.extend(starts.windows(3).map(|bounds| run[bounds[0]..bounds[2]].to_owned()));
+/// Replaces `word` by a run of letters and digits, in lower case and not too long.
+fn put_word(run: &str, word: &mut String) {
+    word.clear();
+    // A letter becomes one or several in lower case, each of a byte or more.
+    word.extend(run.chars().take(WORD_BYTES_MAX).flat_map(char::to_lowercase));
+    word.truncate(word.floor_char_boundary(WORD_BYTES_MAX));
 }
 
 /// Returns true for a letter of a script that is written with spaces: not Thai, Lao, Myanmar, Khmer, Chinese or
@@ -79,7 +126,7 @@ mod tests {
 
     #[test]
     fn where_words_have_no_spaces_neighbours_are_words() {
-        assert_eq!(words("ab日本語c", Side::Event), ["ab", "日", "本", "語", "日本", "本語", "c"]);
+        assert_eq!(words("ab日本語c", Side::Event), ["ab", "日", "日本", "本", "本語", "語", "c"]);
         assert_eq!(words("日本語", Side::Query), ["日本", "本語"]);
         assert_eq!(words("本", Side::Query), ["本"]);
     }

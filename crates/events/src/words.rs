@@ -1,5 +1,7 @@
 //! Event -> the words by which a search finds it. Pure.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::event::Event;
@@ -35,6 +37,8 @@ pub(crate) const TEXT_KINDS: [Kind; 22] = [
 ];
 /// Tags whose values are text, too.
 const TEXT_TAGS: [&str; 4] = ["title", "subject", "summary", "name"];
+/// Separator of two texts.
+const BETWEEN: &str = "\n";
 /// Fields of a profile that are text for people. A profile is a JSON object (NIP-01, NIP-24).
 const PROFILE_FIELDS: [&str; 4] = ["name", "display_name", "about", "nip05"];
 
@@ -47,19 +51,26 @@ impl Kind {
 
 /// Returns the words of an event; `None` if no search finds its kind.
 pub(crate) fn words_of(event: &Event) -> Option<Vec<String>> {
+    text_of(event).map(|text| words(&text, Side::Event))
+}
+
+/// Returns the text of an event for people, in parts that no word spans; `None` if no search finds its kind.
+pub(crate) fn text_of(event: &Event) -> Option<Cow<'_, str>> {
     if !event.kind.is_text() {
         return None;
     }
     if event.kind == Kind::METADATA {
         let profile: Map<String, Value> = serde_json::from_str(&event.content).unwrap_or_default();
         let texts = PROFILE_FIELDS.iter().filter_map(|field| profile.get(*field)?.as_str());
-        return Some(texts.flat_map(|text| words(text, Side::Event)).collect());
+        return Some(texts.collect::<Vec<_>>().join(BETWEEN).into());
     }
-    let mut found = words(&event.content, Side::Event);
-    for name in TEXT_TAGS {
-        event.values(name).for_each(|text| found.extend(words(text, Side::Event)));
+    let mut text = Cow::Borrowed(&*event.content);
+    for value in TEXT_TAGS.iter().flat_map(|name| event.values(name)) {
+        let text = text.to_mut();
+        text.push_str(BETWEEN);
+        text.push_str(value);
     }
-    Some(found)
+    Some(text)
 }
 
 #[cfg(test)]

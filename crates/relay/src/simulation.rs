@@ -26,7 +26,7 @@ use crate::feed::Feed;
 use crate::hub::{Hub, Inbox, SinceSeq};
 use crate::live_queue::LiveQueue;
 use crate::recovery;
-use crate::stored::{Next, Stored};
+use crate::stored::{Asked, Next, Stored};
 
 /// Seeds of the usual test suite.
 const SEEDS: u64 = 2000;
@@ -271,7 +271,8 @@ impl Reader {
             }
             Phase::Reading(since, mut stored) => {
                 let (rows, ids) = (1 + world.below(4), &mut self.stored);
-                let next = stored.page(events, (0, Audience::Operator, None), rows, &mut |packed| {
+                let asked = Asked { now: 0, audience: Audience::Operator, hidden: None, pace: None };
+                let next = stored.page(events, asked, rows, &mut |packed| {
                     ids.push(packed.id());
                     ControlFlow::Continue(())
                 });

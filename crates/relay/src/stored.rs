@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use birdhouse_clients::Held;
 use birdhouse_events::{
-    Audience, Events, Filter, Hide, Packed, Position, Query, Rejection, SearchCoverage, SearchProgress, Seq, TagsBy,
+    Audience, Events, Filter, Hide, Pace, Packed, Position, Query, Rejection, SearchCoverage, SearchProgress, Seq,
+    TagsBy,
 };
 
 use crate::hub::SinceSeq;
@@ -63,8 +64,18 @@ pub(crate) enum Hint {
     More,
 }
 
-/// The time of a page, its audience, and the events that are hidden.
-pub(crate) type Asked<'a> = (u32, Audience<'a>, Option<&'a dyn Hide>);
+/// Circumstances of a page.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// Seconds since 1970.
+    pub(crate) now: u32,
+    pub(crate) audience: Audience<'a>,
+    /// The events that are hidden.
+    pub(crate) hidden: Option<&'a dyn Hide>,
+    /// Ends the page when others wait.
+    pub(crate) pace: Option<&'a dyn Pace>,
+}
+
 type Show<'a> = &'a mut dyn FnMut(Packed<'_>) -> ControlFlow<()>;
 
 impl Stored {
@@ -102,18 +113,25 @@ impl Stored {
         shapes
     }
 
+    /// Returns true if the next page is a piece of a search: it makes words of texts, which takes longer than reading.
+    pub(crate) fn is_search(&self) -> bool {
+        self.found.is_none() && self.filters.get(self.filter).is_some_and(|filter| filter.search.is_some())
+    }
+
     /// Passes some more events to `show`, about `rows` unless it breaks before, as they are at the time of `asked`
     /// and for its audience.
     pub(crate) fn page(
         &mut self,
         events: &Events,
-        (now, audience, hidden): Asked<'_>,
+        asked: Asked<'_>,
         rows: usize,
         show: Show<'_>,
     ) -> birdhouse_events::Result<Next> {
         let filters = Arc::clone(&self.filters);
         let Some(filter) = filters.get(self.filter) else { return Ok(Next::End(self.hint)) };
-        let query = Query { filter, end: self.end.get(), now, audience, hidden, tags: self.tags, work_max: PAGE_WORK };
+        let Asked { now, audience, hidden, pace } = asked;
+        let (end, tags) = (self.end.get(), self.tags);
+        let query = Query { filter, end, now, audience, hidden, tags, work_max: PAGE_WORK, pace };
         if self.left == 0 {
             self.hint = self.hint.max(Hint::Unknown);
         } else if filter.search.is_some() {

@@ -43,7 +43,8 @@ fn shown(events: &Events, filters: &[Filter], rows: usize, enough: usize) -> Vec
     let mut stored = Stored::new(filters.into(), TagsBy::Event, SinceSeq::at(events.end()));
     let mut seen = Vec::new();
     loop {
-        let next = stored.page(events, (0, Audience::Operator, None), rows, &mut |packed| {
+        let asked = Asked { now: 0, audience: Audience::Operator, hidden: None, pace: None };
+        let next = stored.page(events, asked, rows, &mut |packed| {
             seen.push(packed.id());
             if seen.len().is_multiple_of(enough) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

@@ -5,18 +5,22 @@ use parking_lot::MutexGuard;
 
 use super::SearchIndex;
 use super::index::Engine;
+use super::queue::has_words;
 use super::storage::SearchStorage;
 use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::log::LogReader;
+use crate::log::head::Head;
 use crate::log::moved::Location;
 use crate::packed::Packed;
 use crate::reader::Reader;
 use crate::seq::Seq;
-use crate::words::words_of;
+use crate::words::text_of;
 
 /// Events whose heads are read together.
 const PIECE: u64 = 1024;
+/// Bytes of events that one call indexes; its last event may go beyond.
+const CALL_BYTES: u64 = 4 << 20;
 
 /// Exclusive right to fill the index.
 pub(crate) struct Filler<'a> {
@@ -36,25 +40,27 @@ impl SearchIndex {
 // === impl Filler ===
 
 impl Filler<'_> {
-    /// Indexes up to `most` more events; returns the number of events that remain.
+    /// Indexes up to `most` more events, fewer if they are large; returns the number of events that remain.
     pub(crate) fn fill(&mut self, reader: Reader<'_>, most: u64) -> Result<u64> {
         self.with_engine(reader, |engine| {
             let stop = Seq(engine.next.0.saturating_add(most)).min(reader.end);
-            while engine.next < stop {
+            let mut left = CALL_BYTES;
+            while engine.next < stop && left > 0 {
                 let piece_end = Seq(engine.next.0 + PIECE).min(stop);
                 let seqs = || (engine.next.0..piece_end.0).map(Seq);
                 // The heads of others may be gone.
                 let live: Vec<Seq> = seqs().filter(|seq| !reader.tombstones.contains(*seq)).collect();
                 let heads = reader.log.heads(live.iter().copied())?;
-                for (seq, head) in live.into_iter().zip(heads) {
-                    let text = |packed: Packed<'_>| packed.kind().is_text().then(|| packed.to_event());
-                    let Some(event) = reader.log.visit(seq, &head, text)? else { continue };
-                    let event = event.ok_or(Error::CorruptEvent(seq))?;
-                    if let Some(words) = words_of(&event).filter(|words| !words.is_empty()) {
-                        engine.add(&event, seq, words)?;
-                    }
+                let mut fits = |head: &Head| {
+                    let fits = left > 0;
+                    left = left.saturating_sub(head.bytes().into());
+                    fits
+                };
+                let count = heads.iter().take_while(|head| fits(head)).count();
+                for (seq, head) in live.iter().zip(&heads[..count]) {
+                    add(engine, reader, *seq, head)?;
                 }
-                engine.next = piece_end;
+                engine.next = live.get(count).copied().unwrap_or(piece_end);
             }
             Ok(reader.end.0 - engine.next.0)
         })
@@ -102,6 +108,17 @@ impl Filler<'_> {
         *self.engine = Some(engine);
         Ok(done)
     }
+}
+
+/// Adds an event to the index, if it has words.
+fn add(engine: &mut Engine, reader: Reader<'_>, seq: Seq, head: &Head) -> Result<()> {
+    let event = |packed: Packed<'_>| packed.kind().is_text().then(|| packed.to_event());
+    let Some(event) = reader.log.visit(seq, head, event)? else { return Ok(()) };
+    let event = event.ok_or(Error::CorruptEvent(seq))?;
+    if let Some(text) = text_of(&event).filter(|text| has_words(text)) {
+        engine.add(&event, seq, &text)?;
+    }
+    Ok(())
 }
 
 /// Returns the id of an event; `None` if the event is gone.

@@ -9,10 +9,10 @@ use std::path::Path;
 use tantivy::directory::MmapDirectory;
 use tantivy::indexer::IndexWriterOptions;
 use tantivy::schema::Field;
-use tantivy::tokenizer::{PreTokenizedString, Token};
 use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError};
 
-use super::schema::{Fields, author, schema};
+use super::queue::{EventWords, Queued, WaitingRoom};
+use super::schema::{Fields, TOKENIZER, author, schema};
 use super::storage::SearchStorage;
 use super::tombstone_docs::TombstoneDocs;
 use crate::event::{Event, EventId};
@@ -28,7 +28,8 @@ const MEMORY_BYTES: usize = 32 << 20;
 /// Writer of the index.
 pub(super) struct Engine {
     reader: IndexReader,
-    writer: IndexWriter,
+    writer: IndexWriter<Queued>,
+    room: WaitingRoom,
     fields: Fields,
     /// The next event to index.
     pub(super) next: Seq,
@@ -39,7 +40,7 @@ pub(super) struct Engine {
 }
 
 /// Committed state of the index, as searches see it.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(super) struct IndexSnapshot {
     pub(super) searcher: Searcher,
     pub(super) text: Field,
@@ -83,25 +84,24 @@ impl Engine {
             .num_worker_threads(1)
             .num_merge_threads(1)
             .build();
-        let writer: IndexWriter = index.writer_with_options(options)?;
+        index.tokenizers().register(TOKENIZER, EventWords::default());
+        let writer: IndexWriter<Queued> = index.writer_with_options(options)?;
         // A commit that was cut off may have left files under names that the next one uses.
         writer.garbage_collect_files().wait()?;
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        Ok(Self { reader, writer, fields: schema().1, next: end, committed: end, deleted: 0 })
+        let (fields, room) = (schema().1, WaitingRoom::default());
+        Ok(Self { reader, writer, room, fields, next: end, committed: end, deleted: 0 })
     }
 
-    /// Adds an event under its words.
-    pub(super) fn add(&mut self, event: &Event, seq: Seq, words: Vec<String>) -> Result<()> {
-        let token = |(position, text)| Token { text, position, ..Token::default() };
-        let tokens = words.into_iter().enumerate().map(token).collect();
+    /// Adds an event under the words of its text. Waits while the thread that writes has much to do.
+    pub(super) fn add(&mut self, event: &Event, seq: Seq, text: &str) -> Result<()> {
         let mut document = TantivyDocument::default();
-        let Fields { text, kind, created_at, .. } = self.fields;
-        document.add_pre_tokenized_text(text, PreTokenizedString { text: String::new(), tokens });
+        document.add_text(self.fields.text, text);
         document.add_u64(self.fields.seq, seq.0);
-        document.add_u64(kind, event.kind.0.into());
-        document.add_u64(created_at, event.created_at.to_u32().into());
+        document.add_u64(self.fields.kind, event.kind.0.into());
+        document.add_u64(self.fields.created_at, event.created_at.to_u32().into());
         document.add_u64(self.fields.author, author(&event.pubkey));
-        self.writer.add_document(document)?;
+        self.writer.add_document(self.room.enter(document, text))?;
         Ok(())
     }
 

@@ -10,7 +10,9 @@ use std::ops::ControlFlow;
 use super::rank::{Best, Hit};
 use super::state::SearchRun;
 use crate::error::{Error, Result};
+use crate::explain::Cost;
 use crate::filter::Filter;
+use crate::position::Position;
 use crate::query::{EVENT_WORK, Query};
 use crate::scan;
 use crate::words::TEXT_KINDS;
@@ -21,34 +23,70 @@ pub(super) const FEW_EVENTS: usize = 4096;
 /// Events to read in vain at most, while these few are looked for.
 const READ_IN_VAIN: u64 = 4 * FEW_EVENTS as u64;
 
-/// Searches the events that fulfil the other conditions, if they are few; returns true if they were.
-pub(super) fn scan_few(run: &mut SearchRun<'_>) -> Result<bool> {
-    let asked = run.query.filter;
-    if asked.ids.is_none() && asked.tags.is_empty() {
-        return Ok(false);
+/// Reading of the events that fulfil the other conditions.
+#[derive(Debug)]
+pub(super) struct Few {
+    best: Best,
+    from: Option<Position>,
+    /// Events that may still be read, and work that may still be done in vain.
+    rows_left: usize,
+    work_left: u64,
+}
+
+/// State of that reading after a piece.
+pub(super) enum Reading {
+    /// It goes on.
+    More(Few),
+    /// There are too many, so the index is searched.
+    TooMany,
+    /// The best events are found.
+    Done,
+}
+
+// === impl Few ===
+
+impl Few {
+    /// Begins to read, if a filter has conditions that may leave few events.
+    pub(super) fn of(run: &SearchRun<'_>) -> Option<Self> {
+        let asked = run.query.filter;
+        let best = Best::new(run.found.best.most());
+        let begun = Self { best, from: None, rows_left: FEW_EVENTS, work_left: READ_IN_VAIN * EVENT_WORK };
+        (asked.ids.is_some() || !asked.tags.is_empty()).then_some(begun)
     }
-    let mut filter = Filter { kinds: Some(TEXT_KINDS.to_vec()), ..asked.clone() };
-    if let (Some(kinds), Some(wanted)) = (&mut filter.kinds, &asked.kinds) {
-        kinds.retain(|kind| wanted.binary_search(kind).is_ok());
-    }
-    let (mut best, mut damaged) = (Best::new(run.best.most()), None);
-    let query = Query { filter: &filter, work_max: READ_IN_VAIN * EVENT_WORK, ..run.query };
-    let rest = scan::page(run.reader, query, None, FEW_EVENTS, &mut |seq, packed| {
-        match packed.to_event() {
-            Some(event) => {
-                if let Some(score) = run.score(&event) {
-                    best.push(Hit { score, seq });
-                }
-            }
-            None => damaged = Some(seq),
+
+    /// Reads some of the events.
+    pub(super) fn go_on(mut self, run: &mut SearchRun<'_>) -> Result<Reading> {
+        let asked = run.query.filter;
+        let mut filter = Filter { kinds: Some(TEXT_KINDS.to_vec()), ..asked.clone() };
+        if let (Some(kinds), Some(wanted)) = (&mut filter.kinds, &asked.kinds) {
+            kinds.retain(|kind| wanted.binary_search(kind).is_ok());
         }
-        ControlFlow::Continue(())
-    })?;
-    if let Some(seq) = damaged {
-        return Err(Error::CorruptEvent(seq));
+        let (mut cost, mut damaged) = (Cost::default(), None);
+        let (best, rows) = (&mut self.best, self.rows_left);
+        let query = Query { filter: &filter, work_max: self.work_left.min(run.work_left), ..run.query };
+        let rest = scan::page_at_cost(run.reader, query, self.from, rows, &mut cost, &mut |seq, packed| {
+            match packed.to_event() {
+                Some(event) => {
+                    if let Some(score) = run.score(&event, packed.bytes()) {
+                        best.push(Hit { score, seq });
+                    }
+                }
+                None => damaged = Some(seq),
+            }
+            if damaged.is_some() || run.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if let Some(seq) = damaged {
+            return Err(Error::CorruptEvent(seq));
+        }
+        run.read(cost.bytes);
+        run.spend(cost.postings);
+        self.rows_left -= usize::try_from(cost.rows).expect("no more than were asked for");
+        self.work_left = self.work_left.saturating_sub(cost.postings + cost.events * EVENT_WORK);
+        if rest.is_none() || run.found.is_cut() {
+            run.found.best = self.best;
+            return Ok(Reading::Done);
+        }
+        let is_enough = self.rows_left == 0 || self.work_left == 0;
+        Ok(if is_enough { Reading::TooMany } else { Reading::More(Self { from: rest, ..self }) })
     }
-    if rest.is_none() {
-        run.best = best;
-    }
-    Ok(rest.is_none())
 }

@@ -16,6 +16,8 @@ pub(super) const KIND: &str = "kind";
 pub(super) const CREATED_AT: &str = "created_at";
 pub(super) const AUTHOR: &str = "author";
 const TEXT: &str = "text";
+/// Name of the tokenizer: that of another one of tantivy's, under which earlier versions of Birdhouse passed words.
+pub(super) const TOKENIZER: &str = "raw";
 
 /// Fields of the schema.
 #[derive(Clone, Copy)]
@@ -30,8 +32,7 @@ pub(super) struct Fields {
 /// Returns the schema and its fields.
 pub(super) fn schema() -> (Schema, Fields) {
     let mut schema = Schema::builder();
-    // Texts arrive as tokens, so tantivy never runs a tokenizer.
-    let indexing = TextFieldIndexing::default().set_tokenizer("raw").set_index_option(IndexRecordOption::WithFreqs);
+    let indexing = TextFieldIndexing::default().set_tokenizer(TOKENIZER).set_index_option(IndexRecordOption::WithFreqs);
     let text = schema.add_text_field(TEXT, TextOptions::default().set_indexing_options(indexing));
     let [seq, kind, created_at, author] = [SEQ, KIND, CREATED_AT, AUTHOR].map(|name| schema.add_u64_field(name, FAST));
     (schema.build(), Fields { text, seq, kind, created_at, author })

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use birdhouse_events::{
-    Event, EventId, Events, EventsOptions, Filter, Keys, Kind, Letter, Matcher, Packed, Query, Search, SearchCoverage,
-    SearchStorage, Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
+    EVENT_WORK, Event, EventId, Events, EventsOptions, Filter, Keys, Kind, Letter, Matcher, Pace, Packed, Query,
+    Search, SearchCoverage, SearchProgress, SearchStorage, Seq, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{MemoryStore, Store};
 
@@ -40,7 +40,11 @@ fn open(store: &Arc<dyn Store>, storage: &SearchStorage, memtable_events: usize)
 }
 
 fn find(events: &Events, filter: &Filter, end: Seq, rows: usize) -> (Vec<Event>, SearchCoverage) {
-    let (mut found, query) = (Vec::new(), Query { end, ..Query::of(filter) });
+    find_in_pieces(events, Query { end, ..Query::of(filter) }, rows)
+}
+
+fn find_in_pieces(events: &Events, query: Query<'_>, rows: usize) -> (Vec<Event>, SearchCoverage) {
+    let mut found = Vec::new();
     let (seqs, searched) = events.search(query, rows).unwrap();
     let mut visit = |_, packed: Packed<'_>| {
         found.push(packed.to_event().unwrap());
@@ -140,6 +144,10 @@ fn ask(world: &mut World, events: &Events, model: &Model, seen: &[VerifiedEvent]
         let (found, searched) = find(events, &filter, Seq(u64::MAX), usize::MAX);
         assert_eq!(ids(&found), ids(&expected), "{words} in {filter:?}");
         assert_eq!((found.len(), searched), (expected.len(), SearchCoverage::Complete));
+        let work_max = 1 + world.rng.below(20 * EVENT_WORK);
+        let pieces = find_in_pieces(events, Query { work_max, ..Query::of(&filter) }, usize::MAX);
+        assert_eq!(pieces, (found, searched), "in pieces of {work_max}");
+        let found = &pieces.0;
         matched += found.len();
         let rows = usize::try_from(world.rng.below(4)).unwrap();
         let (best, searched) = find(events, &filter, Seq(u64::MAX), rows);
@@ -379,6 +387,68 @@ fn common_words_in_few_events_are_found_as_the_others_are() {
         assert!(best.iter().all(|event| event.content == "an owl"), "{value}: the shortest are best");
         assert_eq!(best.len(), 50.min(expected.len()));
     }
+}
+
+/// Others who wait from the beginning.
+#[derive(Debug)]
+struct Impatient;
+
+impl Pace for Impatient {
+    fn is_over(&self) -> bool {
+        true
+    }
+}
+
+/// Returns the number of pieces of a search, and of its results.
+fn pieces(events: &Events, query: Query<'_>) -> (usize, usize) {
+    let mut progress = SearchProgress::default();
+    for pieces in 1.. {
+        if let Some((found, searched)) = events.search_on(query, usize::MAX, &mut progress).unwrap() {
+            assert_eq!(searched, SearchCoverage::Complete);
+            return (pieces, found.len());
+        }
+    }
+    unreachable!("a search ends")
+}
+
+#[test]
+fn a_piece_of_a_search_has_a_bound_of_bytes_and_ends_when_others_wait() {
+    const LARGE: usize = 40;
+    const CONTENT_BYTES: u64 = 100_000;
+    /// Events that the index leads to, and that lie behind a list with a common word.
+    const SMALL: u64 = 5000;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let events = open(&store, &SearchStorage::Memory, 100_000);
+    let tagged = |second, content: String| {
+        let tags = vec![Tag(vec!["t".to_owned(), "a".to_owned()])];
+        UnsignedEvent { created_at: Timestamp(second), kind: Kind(1), tags, content }
+            .sign(&Keys::from_secret([1; 32]).unwrap())
+    };
+    let large: Vec<_> = (0..LARGE as u64).map(|second| tagged(second, "owl nest egg ".repeat(7692))).collect();
+    assert!(large[0].content.len() as u64 > CONTENT_BYTES - 10);
+    events.accept(&large.iter().collect::<Vec<_>>()).unwrap();
+    let (by_word, work_max) = (searching("owl egg"), 4096);
+    let by_tag = Filter { tags: vec![(Letter::parse("t").unwrap(), vec!["a".to_owned()])], ..searching("owl egg") };
+    let check = |filter: &Filter, words: &str| {
+        let query = Query { work_max, ..Query::of(filter) };
+        let (count, found) = pieces(&events, query);
+        println!("{words}: {count} pieces, {found} events");
+        assert!(found >= LARGE, "{words}: {found}");
+        // A piece that has read so many bytes is over with the next event.
+        assert!(count as u64 >= LARGE as u64 * CONTENT_BYTES / (64 * work_max + CONTENT_BYTES), "{words}: {count}");
+        let (count, found_again) = pieces(&events, Query { pace: Some(&Impatient), ..Query::of(filter) });
+        assert_eq!(found_again, found);
+        assert!(count >= LARGE, "{words}: one event at a time: {count}");
+    };
+    check(&by_word, "events that are not in the index");
+    let small: Vec<_> = (0..SMALL).map(|second| note(1000 + second, "an owl, an egg")).collect();
+    for some in small.chunks(1000) {
+        events.accept(&some.iter().collect::<Vec<_>>()).unwrap();
+    }
+    while events.index_words(u64::MAX).unwrap() > 0 {}
+    events.commit_words().unwrap();
+    check(&by_word, "events to which the index leads");
+    check(&by_tag, "events of a tag with common words");
 }
 
 #[test]

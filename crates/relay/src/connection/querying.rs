@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use birdhouse_clients::{Held, Slowest, UsedUp};
-use birdhouse_events::{Filter, Packed, Rejection};
-use birdhouse_net::{Compression, FrameWriter, SHARE_BYTES};
+use birdhouse_events::{Filter, Pace, Packed, Rejection};
+use birdhouse_net::{Compression, Executor, FrameWriter, SHARE_BYTES, Turn};
 use tokio::task::yield_now;
 use tracing::warn;
 
@@ -15,8 +15,18 @@ use super::{Connection, Ending, Running, Step};
 use crate::clock::now;
 use crate::limits::{COUNT_ROWS, LONG_PAGE, PAGE_BYTES, PAGE_ROWS};
 use crate::message::SubscriptionId;
-use crate::stored::{Next, Stored};
+use crate::stored::{Asked, Next, Stored};
 use crate::tally::Tally;
+
+/// A turn as the time that a page has.
+#[derive(Debug)]
+pub(super) struct TurnPace<'a>(pub(super) &'a Turn);
+
+impl Pace for TurnPace<'_> {
+    fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+}
 
 impl Connection<'_> {
     /// Counts the values of filters for as long as they are needed.
@@ -92,16 +102,19 @@ impl Connection<'_> {
         let turn = self.turn().await;
         let since = Instant::now();
         let rules = self.relay.rules();
-        let asked = (now(), self.audience(), rules.hiding());
+        let pace = TurnPace(&turn);
+        let asked = Asked { now: now(), audience: self.audience(), hidden: rules.hiding(), pace: Some(&pace) };
+        let is_search = stored.is_search();
+        let executor = if is_search { Executor::Offload } else { self.relay.read_executor(since) };
         let mut count = 0;
-        let next = self.relay.read_executor(since).run(|| {
+        let next = executor.run(|| {
             stored.page(&self.relay.events, asked, rows, &mut |packed| {
                 count += 1;
                 show(packed)
             })
         });
         let took = since.elapsed();
-        if took > LONG_PAGE {
+        if took > LONG_PAGE && !is_search {
             self.relay.disk_stall.record(Instant::now());
         }
         self.relay.counters.queried(took);

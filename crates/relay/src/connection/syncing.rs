@@ -6,9 +6,11 @@ use birdhouse_net::offload;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
+use super::querying::TurnPace;
 use super::{Connection, Ending, Running, Step, without_search};
 use crate::clock::now;
 use crate::message::{SubscriptionId, SyncMessage, sync_refused};
+use crate::stored::Asked;
 use crate::sync::Progress;
 
 impl Connection<'_> {
@@ -53,8 +55,10 @@ impl Connection<'_> {
         let Some(mut session) = self.syncs.take(&id, number) else { return Ok(()) };
         let (events, limits) = (&self.relay.events, &self.relay.settings.limits);
         let rules = self.relay.rules();
-        let asked = (now(), self.audience(), rules.hiding());
         let turn = self.turn().await;
+        let pace = TurnPace(&turn);
+        let (audience, hidden) = (self.audience(), rules.hiding());
+        let asked = Asked { now: now(), audience, hidden, pace: Some(&pace) };
         let progress = offload(|| session.go_on(&id, events, asked, limits)).map_err(Ending::Failed)?;
         drop(turn);
         match progress {

@@ -94,6 +94,35 @@ async fn a_relay_says_whether_it_searches_and_refuses_when_it_does_not() {
     assert!(answer[0] == "CLOSED" && answer[2].as_str().unwrap().starts_with("unsupported: "), "{answer}");
 }
 
+/// The threads of the runtime, which serve everybody.
+const THREADS: usize = 2;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_are_answered_between_the_pieces_of_searches_through_large_events() {
+    let app = app().await;
+    let large: Vec<VerifiedEvent> = (0..64).map(|second| note(second, 1, &[], &"owl nest ".repeat(14_000))).collect();
+    for some in large.chunks(8) {
+        app.events.accept(&some.iter().collect::<Vec<_>>()).unwrap();
+    }
+    let mut other = app.client().await;
+    let mut searchers = Vec::new();
+    for _ in 0..2 * THREADS {
+        let mut searcher = app.client().await;
+        searchers.push(tokio::spawn(async move { searcher.stored(&[json!({ "search": "owl nest" })]).await.len() }));
+    }
+    app.until("the searches are under way", || app.relay.overview().reqs >= 2 * THREADS as u64).await;
+    // An answer waits for one piece of a search for each turn at most; all searches take far more pieces.
+    for _ in 0..8 {
+        assert_eq!(other.stored(&[json!({ "ids": [large[0].id.to_string()] })]).await.len(), 1);
+    }
+    let under_way = searchers.iter().filter(|searcher| !searcher.is_finished()).count();
+    println!("{under_way} searches are under way after 8 answers");
+    assert!(under_way > 0, "others waited for the searches");
+    for searcher in searchers {
+        assert_eq!(searcher.await.unwrap(), large.len());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nostr_sdk_searches() {
     let app = app().await;

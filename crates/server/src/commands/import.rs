@@ -21,8 +21,9 @@ use self::lines::STANDARD;
 use crate::config::Options;
 use crate::relay;
 
-/// Events of one page.
+/// Events of one page, and bytes of JSON; its last event may go beyond.
 const PAGE: usize = 1000;
+const PAGE_BYTES: usize = 4 << 20;
 
 /// Meaning of invalid events for the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +74,7 @@ pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
         from = events.page(query, from, PAGE, &mut |_, packed| {
             is_whole &= packed.write_json(&mut lines).is_some();
             lines.push(b'\n');
-            ControlFlow::Continue(())
+            if lines.len() < PAGE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         anyhow::ensure!(is_whole, "failed to read an event: it is damaged on disk");
         out.write_all(&lines)

@@ -16,6 +16,8 @@ use super::intake::{self, Batch, Candidate, Counts, Skipped};
 pub(super) const STANDARD: &str = "-";
 /// Lines of one batch, verified in parallel and made durable together.
 const LINES: usize = 4096;
+/// Bytes of one batch; its last line may go beyond.
+const BATCH_BYTES: u64 = 8 << 20;
 
 /// A line and its number.
 struct Line {
@@ -51,7 +53,7 @@ fn import_lines(events: &Events, mut lines: impl BufRead, bar: &ProgressBar) -> 
 /// Reads the next batch of lines, without empty ones. `number` counts all lines read so far.
 fn next_lines(lines: &mut impl BufRead, number: &mut u64) -> Result<Option<Batch<Line>>> {
     let (mut candidates, mut steps) = (Vec::new(), 0);
-    while candidates.len() < LINES {
+    while candidates.len() < LINES && steps < BATCH_BYTES {
         let mut text = String::new();
         let bytes = lines.read_line(&mut text).with_context(|| format!("failed to read line {}", *number + 1))?;
         if bytes == 0 {
@@ -84,6 +86,18 @@ mod tests {
     use super::*;
     use crate::config::Options;
     use crate::relay;
+
+    #[test]
+    fn a_batch_has_a_bound_of_lines_and_of_bytes() {
+        let batches = |text: &str| {
+            let (mut lines, mut number) = (text.as_bytes(), 0);
+            let next = || next_lines(&mut lines, &mut number).unwrap();
+            std::iter::from_fn(next).map(|batch| batch.candidates.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(batches(&"x\n".repeat(LINES + 1)), [LINES, 1]);
+        let line = "x".repeat(1 << 20) + "\n";
+        assert_eq!(batches(&line.repeat(20)), [8, 8, 4], "more than a mebibyte each");
+    }
 
     #[test]
     fn invalid_lines_are_counted_and_the_others_imported() {
