@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::warn;
 
 use crate::info::document;
-use crate::management;
+use crate::management::{self, Ends};
 use crate::relay::Relay;
 
 /// The media type of the information document.
@@ -101,7 +101,8 @@ async fn admit(
         return Err(plain_response(StatusCode::NOT_FOUND, "the relay is at another path\n"));
     }
     if management::is_meant(relay, &request) {
-        return Err(open_to_pages(management::answer(relay, arrival.local, request).await));
+        let ends = Ends { local: arrival.local, client: origin.address() };
+        return Err(open_to_pages(management::answer(relay, ends, request).await));
     }
     if !is_websocket {
         return Err(open_to_pages(about(relay, &request)));

@@ -219,6 +219,12 @@ fixed_bounds! {
     MANAGEMENT_BYTES: usize = 16 * 1024 => "HTTP status 413",
     /// Seconds between the `created_at` of an authorization for it (NIP-98) and now.
     MANAGEMENT_SECONDS: u64 = 60 => "HTTP status 401",
+    /// Authorizations that are remembered as used, until they expire.
+    MANAGEMENT_USED: usize = 10_000 => "HTTP status 401 until some expire",
+    /// Bits of the shortest prefix of IPv4 networks that a rule bans.
+    BANNED_PREFIX_V4: u32 = 8 => "the rule is refused",
+    /// Those of IPv6 networks.
+    BANNED_PREFIX_V6: u32 = 16 => "the rule is refused",
     /// Events handed to the plugin and not judged yet.
     PLUGIN_IN_FLIGHT: usize = 256 => "their senders wait",
     /// Bytes queued for the plugin; the last event may go beyond.

@@ -4,8 +4,9 @@
 
 mod auth;
 mod methods;
+mod used;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use birdhouse_net::{Response, StatusCode, body, offload, plain_response};
 use hyper::body::{Bytes, Incoming};
@@ -19,7 +20,10 @@ use crate::clock::now;
 use crate::identity::Local;
 use crate::limits::MANAGEMENT_BYTES;
 use crate::management::auth::Asked;
+use crate::management::methods::Admin;
 use crate::relay::Relay;
+
+pub(crate) use self::used::UsedEvents;
 
 /// The media type of requests and answers.
 const RPC: &str = "application/nostr+json+rpc";
@@ -39,19 +43,35 @@ pub(crate) fn is_meant(relay: &Relay, request: &Request<Incoming>) -> bool {
     *request.method() == Method::POST && media_type.eq_ignore_ascii_case(RPC) && !relay.gate().admins().is_empty()
 }
 
-/// Answers a request that came to our end of a connection.
-pub(crate) async fn answer(relay: &Relay, local: SocketAddr, request: Request<Incoming>) -> Box<Response> {
+/// The two ends of the connection of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) local: SocketAddr,
+    /// The client's address, as it is known.
+    pub(crate) client: IpAddr,
+}
+
+/// Answers a request.
+pub(crate) async fn answer(relay: &Relay, ends: Ends, request: Request<Incoming>) -> Box<Response> {
     let authorization = request.headers().get(AUTHORIZATION).cloned();
+    let query = request.uri().query().unwrap_or_default().to_owned();
     let Some(body) = body(request, MANAGEMENT_BYTES).await else {
         return plain_response(StatusCode::PAYLOAD_TOO_LARGE, "the request is too long or not complete\n");
     };
-    offload(|| answer_body(relay, local, authorization.as_ref(), &body))
+    offload(|| answer_body(relay, ends, &query, authorization.as_ref(), &body))
 }
 
-fn answer_body(relay: &Relay, local: SocketAddr, authorization: Option<&HeaderValue>, body: &Bytes) -> Box<Response> {
-    let local = Local::of(relay.events.urls(), local);
-    let (gate, asked) = (relay.gate(), Asked { local: &local, now: now().into(), body });
-    let admin = match asked.admin(gate.admins(), |path| relay.is_endpoint(path), authorization) {
+fn answer_body(
+    relay: &Relay,
+    ends: Ends,
+    query: &str,
+    authorization: Option<&HeaderValue>,
+    body: &Bytes,
+) -> Box<Response> {
+    let local = Local::of(relay.events.urls(), ends.local);
+    let (gate, asked) = (relay.gate(), Asked { local: &local, query, now: now().into(), body });
+    let is_endpoint = |path: &str| relay.is_endpoint(path);
+    let admin = match asked.admin(gate.admins(), is_endpoint, authorization, &relay.used_authorizations) {
         Ok(admin) => admin,
         Err(why) => {
             let mut response = rpc_response(StatusCode::UNAUTHORIZED, &json!({ "error": why }));
@@ -63,7 +83,7 @@ fn answer_body(relay: &Relay, local: SocketAddr, authorization: Option<&HeaderVa
         let answer = json!({ "error": "the request is not an object with a method and an array of params" });
         return rpc_response(StatusCode::BAD_REQUEST, &answer);
     };
-    let result = methods::call(relay, &method, &params);
+    let result = methods::call(&Admin { relay, address: ends.client }, &method, &params);
     // An unknown name is the client's text.
     if result.is_ok() {
         info!(%admin, method, "answered an admin");

@@ -21,6 +21,7 @@ use crate::health::{Health, Threads};
 use crate::hub::Hub;
 use crate::ingest::{Depot, Destination, Ingest};
 use crate::limits::{BATCH_EVENTS, Limits, PAGE_ROWS};
+use crate::management::UsedEvents;
 use crate::plugin::Plugin;
 use crate::policy::Gate;
 use crate::retaining::CurrentRules;
@@ -50,6 +51,7 @@ pub struct Relay {
     /// Rules of how long events are kept.
     pub(crate) retention: Arc<CurrentRules>,
     rules: Arc<RuleBook>,
+    pub(crate) used_authorizations: UsedEvents,
     pub(crate) registry: Arc<Registry>,
     pub(crate) seats: Arc<Seats>,
     pub(crate) counters: Counters,
@@ -147,6 +149,7 @@ impl Relay {
             gate: RwLock::new(Arc::new(gate)),
             retention,
             rules,
+            used_authorizations: UsedEvents::default(),
             registry: Registry::new(ClientKeying::default(), settings.connection_ids.clone()),
             seats: Seats::new(places, proxies, Arc::clone(&counters.seats), now),
             counters,

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use birdhouse_events::{Event, EventId, Hide, Kind, Pubkey};
 use ipnet::IpNet;
 
-use crate::limits::{RULE_TEXT_BYTES, RULES_MAX};
+use crate::limits::{BANNED_PREFIX_V4, BANNED_PREFIX_V6, RULE_TEXT_BYTES, RULES_MAX};
 
 /// Reason for clients whose events are of an author that is banned.
 pub(crate) const UNWANTED_AUTHOR: &str = "events of this author are not wanted here";
@@ -81,6 +81,12 @@ pub enum RulesError {
     /// There is no room for another rule.
     #[error("failed to add a rule: there are {RULES_MAX}; take some back, or use the lists of the settings")]
     TooMany,
+    /// A network is too large to be banned.
+    #[error(
+        "failed to ban the network {0}: it is a large part of all clients; \
+         use one with a prefix of at least /{BANNED_PREFIX_V4}, for IPv6 /{BANNED_PREFIX_V6}"
+    )]
+    TooWide(IpNet),
     /// A reason or a text is too long.
     #[error("failed to change the rules: a text has {0} bytes; use at most {RULE_TEXT_BYTES}")]
     TextTooLong(usize),
@@ -203,6 +209,7 @@ impl Rules {
         match change {
             Change::Decide(subject, rule) => {
                 check_text(&rule.reason)?;
+                check_network(*subject, rule.verdict)?;
                 if self.of(*subject).is_some_and(|old| (old.verdict, &old.reason) == (rule.verdict, &rule.reason)) {
                     return Ok(None);
                 }
@@ -265,6 +272,17 @@ impl Hide for Rules {
 
 fn verdict<K: Eq + Hash>(rules: &HashMap<K, Rule>, key: &K) -> Option<Verdict> {
     rules.get(key).map(|rule| rule.verdict)
+}
+
+/// Refuses to ban networks that are large parts of all clients.
+fn check_network(subject: Subject, verdict: Verdict) -> Result<(), RulesError> {
+    let least = |network: &IpNet| if network.addr().is_ipv4() { BANNED_PREFIX_V4 } else { BANNED_PREFIX_V6 };
+    match subject {
+        Subject::Client(network) if verdict == Verdict::Ban && u32::from(network.prefix_len()) < least(&network) => {
+            Err(RulesError::TooWide(network))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_text(text: &str) -> Result<(), RulesError> {

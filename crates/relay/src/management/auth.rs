@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::identity::Local;
 use crate::limits::MANAGEMENT_SECONDS;
+use crate::management::used::UsedEvents;
 
 /// Kind of the event that authorizes a request of HTTP.
 const HTTP_AUTH: Kind = Kind(27_235);
@@ -22,13 +23,15 @@ const SCHEME: &str = "nostr";
 pub(super) struct Asked<'a> {
     /// The relay's names.
     pub(super) local: &'a Local,
+    /// The query of the request's URL, without `?`; empty if there is none.
+    pub(super) query: &'a str,
     /// Seconds since 1970.
     pub(super) now: u64,
     pub(super) body: &'a [u8],
 }
 
 impl Asked<'_> {
-    /// Returns the admin who signed the request. `is_endpoint` says whether the relay is at a path.
+    /// Returns the admin who signed the request, and uses the event. `is_endpoint` says whether the relay is at a path.
     ///
     /// # Errors
     /// The reason why the request is not authorized.
@@ -37,6 +40,7 @@ impl Asked<'_> {
         admins: &HashSet<Pubkey>,
         is_endpoint: impl Fn(&str) -> bool,
         authorization: Option<&HeaderValue>,
+        used: &UsedEvents,
     ) -> Result<Pubkey, String> {
         let event = authorization.and_then(event).ok_or("the Authorization header has no event in base64 (NIP-98)")?;
         // A signature is verified for those alone who may sign.
@@ -49,9 +53,14 @@ impl Asked<'_> {
         if event.created_at.0.abs_diff(self.now) > MANAGEMENT_SECONDS {
             return Err(format!("created_at is not within {MANAGEMENT_SECONDS} s of now"));
         }
-        let is_ours = |url: &RelayUrl| self.local.is_at(url) && is_endpoint(url.path());
+        let is_ours = |url: &RelayUrl| {
+            let (path, query) = url.path().split_once('?').unwrap_or((url.path(), ""));
+            self.local.is_at(url)
+                && is_endpoint(path.trim_end_matches('/'))
+                && query == self.query.trim_end_matches('/')
+        };
         if !event.values("u").next().and_then(relay_url).is_some_and(|url| is_ours(&url)) {
-            return Err("the u tag is not the URL of this relay; see the setting relay-url".to_owned());
+            return Err("the u tag is not the URL of this request to this relay; see the setting relay-url".to_owned());
         }
         if !event.values("method").next().is_some_and(|method| method.eq_ignore_ascii_case("POST")) {
             return Err("the method tag is not POST".to_owned());
@@ -60,6 +69,8 @@ impl Asked<'_> {
             return Err("the payload tag is not the SHA-256 of the request".to_owned());
         }
         let verified = event.verify().map_err(|rejection| rejection.to_string())?;
+        // Events of admins alone take room.
+        used.take(verified.id, verified.created_at.0, self.now)?;
         Ok(verified.pubkey)
     }
 }
@@ -99,11 +110,17 @@ mod tests {
     }
 
     fn asked(own: &[&str], authorization: Option<&HeaderValue>) -> Result<Pubkey, String> {
+        asked_with(own, "", authorization)
+    }
+
+    /// Asks at a URL with this query.
+    fn asked_with(own: &[&str], query: &str, authorization: Option<&HeaderValue>) -> Result<Pubkey, String> {
         let own: Vec<_> = own.iter().map(|url| RelayUrl::parse(url).unwrap()).collect();
         let local = Local::of(&own, "127.0.0.1:7777".parse().unwrap());
         let admins = [Keys::from_secret([1; 32]).unwrap().pubkey()].into();
         let is_endpoint = |path: &str| path.is_empty() || path == "/inbox";
-        Asked { local: &local, now: NOW, body: BODY }.admin(&admins, is_endpoint, authorization)
+        let asked = Asked { local: &local, query, now: NOW, body: BODY };
+        asked.admin(&admins, is_endpoint, authorization, &UsedEvents::default())
     }
 
     #[test]
@@ -158,5 +175,20 @@ mod tests {
             assert!(!is_ours(&own, url), "{url}");
         }
         assert!(is_ours(&[], "ws://localhost:7777") && !is_ours(&[], "https://birds.example"));
+        // NIP-98: exactly the URL of the request, with its query.
+        let with_query = |url: &str, query: &str| {
+            let header = header(1, 27_235, NOW, &[["u", url], ["method", "POST"], ["payload", &digest]]);
+            asked_with(&own, query, Some(&header)).is_ok()
+        };
+        assert!(
+            with_query("https://birds.example/?a=1&b", "a=1&b") && with_query("https://birds.example/inbox?a", "a")
+        );
+        for (url, query) in [
+            ("https://birds.example", "a=1"),
+            ("https://birds.example/?a=1", ""),
+            ("https://birds.example/?a=1", "a=2"),
+        ] {
+            assert!(!with_query(url, query), "{url} for {query:?}");
+        }
     }
 }

@@ -12,74 +12,81 @@ use crate::rules::{Change, Rule, Subject, Text, Verdict};
 
 /// Result of a method, or the reason for the admin why there is none.
 type Outcome = Result<Value, String>;
-type Method = fn(&Relay, &[Value]) -> Outcome;
+type Method = fn(&Admin<'_>, &[Value]) -> Outcome;
+
+/// An admin's request.
+pub(super) struct Admin<'a> {
+    pub(super) relay: &'a Relay,
+    /// The address that it came from.
+    pub(super) address: IpAddr,
+}
 
 /// All methods but the one that lists them. Moderation of events before they are shown is the plugin's: there is no
 /// `listeventsneedingmoderation`.
 const METHODS: &[(&str, Method)] = &[
-    ("banpubkey", |relay, params| decide(relay, author(params)?, Verdict::Ban, params)),
-    ("unbanpubkey", |relay, params| take_back(relay, author(params)?, Verdict::Ban)),
-    ("listbannedpubkeys", |relay, _| Ok(listed(relay, "author", Verdict::Ban, "pubkey"))),
-    ("allowpubkey", |relay, params| decide(relay, author(params)?, Verdict::Allow, params)),
-    ("unallowpubkey", |relay, params| take_back(relay, author(params)?, Verdict::Allow)),
-    ("listallowedpubkeys", |relay, _| Ok(listed(relay, "author", Verdict::Allow, "pubkey"))),
-    ("banevent", |relay, params| decide(relay, event(params)?, Verdict::Ban, params)),
-    ("unbanevent", |relay, params| take_back(relay, event(params)?, Verdict::Ban)),
-    ("listbannedevents", |relay, _| Ok(listed(relay, "event", Verdict::Ban, "id"))),
-    ("allowevent", |relay, params| decide(relay, event(params)?, Verdict::Allow, params)),
-    ("unallowevent", |relay, params| take_back(relay, event(params)?, Verdict::Allow)),
-    ("listallowedevents", |relay, _| Ok(listed(relay, "event", Verdict::Allow, "id"))),
-    ("changerelayname", |relay, params| describe(relay, Text::Name, params)),
-    ("changerelaydescription", |relay, params| describe(relay, Text::Description, params)),
-    ("changerelayicon", |relay, params| describe(relay, Text::Icon, params)),
-    ("allowkind", |relay, params| decide(relay, kind(params)?, Verdict::Allow, params)),
-    ("disallowkind", |relay, params| decide(relay, kind(params)?, Verdict::Ban, params)),
-    ("listallowedkinds", |relay, _| Ok(listed_kinds(relay, Verdict::Allow))),
-    ("listdisallowedkinds", |relay, _| Ok(listed_kinds(relay, Verdict::Ban))),
-    ("blockip", |relay, params| decide(relay, client(params)?, Verdict::Ban, params)),
-    ("unblockip", |relay, params| take_back(relay, client(params)?, Verdict::Ban)),
-    ("listblockedips", |relay, _| Ok(listed(relay, "client", Verdict::Ban, "ip"))),
+    ("banpubkey", |admin, params| decide(admin, author(params)?, Verdict::Ban, params)),
+    ("unbanpubkey", |admin, params| take_back(admin, author(params)?, Verdict::Ban)),
+    ("listbannedpubkeys", |admin, _| Ok(listed(admin, "author", Verdict::Ban, "pubkey"))),
+    ("allowpubkey", |admin, params| decide(admin, author(params)?, Verdict::Allow, params)),
+    ("unallowpubkey", |admin, params| take_back(admin, author(params)?, Verdict::Allow)),
+    ("listallowedpubkeys", |admin, _| Ok(listed(admin, "author", Verdict::Allow, "pubkey"))),
+    ("banevent", |admin, params| decide(admin, event(params)?, Verdict::Ban, params)),
+    ("unbanevent", |admin, params| take_back(admin, event(params)?, Verdict::Ban)),
+    ("listbannedevents", |admin, _| Ok(listed(admin, "event", Verdict::Ban, "id"))),
+    ("allowevent", |admin, params| decide(admin, event(params)?, Verdict::Allow, params)),
+    ("unallowevent", |admin, params| take_back(admin, event(params)?, Verdict::Allow)),
+    ("listallowedevents", |admin, _| Ok(listed(admin, "event", Verdict::Allow, "id"))),
+    ("changerelayname", |admin, params| describe(admin, Text::Name, params)),
+    ("changerelaydescription", |admin, params| describe(admin, Text::Description, params)),
+    ("changerelayicon", |admin, params| describe(admin, Text::Icon, params)),
+    ("allowkind", |admin, params| decide(admin, kind(params)?, Verdict::Allow, params)),
+    ("disallowkind", |admin, params| decide(admin, kind(params)?, Verdict::Ban, params)),
+    ("listallowedkinds", |admin, _| Ok(listed_kinds(admin, Verdict::Allow))),
+    ("listdisallowedkinds", |admin, _| Ok(listed_kinds(admin, Verdict::Ban))),
+    ("blockip", |admin, params| decide(admin, other_clients(admin, params)?, Verdict::Ban, params)),
+    ("unblockip", |admin, params| take_back(admin, client(params)?, Verdict::Ban)),
+    ("listblockedips", |admin, _| Ok(listed(admin, "client", Verdict::Ban, "ip"))),
 ];
 
 /// Calls a method. Waits for the disk.
-pub(super) fn call(relay: &Relay, method: &str, params: &[Value]) -> Outcome {
+pub(super) fn call(admin: &Admin<'_>, method: &str, params: &[Value]) -> Outcome {
     if method == "supportedmethods" {
         return Ok(METHODS.iter().map(|(name, _)| *name).collect());
     }
     let found = METHODS.iter().find(|(name, _)| *name == method);
     let (_, call) = found.ok_or("there is no such method; supportedmethods lists them")?;
-    call(relay, params)
+    call(admin, params)
 }
 
-fn decide(relay: &Relay, subject: Subject, verdict: Verdict, params: &[Value]) -> Outcome {
+fn decide(admin: &Admin<'_>, subject: Subject, verdict: Verdict, params: &[Value]) -> Outcome {
     let reason = match params.get(1) {
         None | Some(Value::Null) => String::new(),
         Some(reason) => reason.as_str().ok_or("the reason is a text")?.to_owned(),
     };
-    change(relay, &Change::Decide(subject, Rule { verdict, reason, since: now().into() }))
+    change(admin, &Change::Decide(subject, Rule { verdict, reason, since: now().into() }))
 }
 
-fn take_back(relay: &Relay, subject: Subject, verdict: Verdict) -> Outcome {
-    change(relay, &Change::TakeBack(subject, verdict))
+fn take_back(admin: &Admin<'_>, subject: Subject, verdict: Verdict) -> Outcome {
+    change(admin, &Change::TakeBack(subject, verdict))
 }
 
-fn describe(relay: &Relay, which: Text, params: &[Value]) -> Outcome {
+fn describe(admin: &Admin<'_>, which: Text, params: &[Value]) -> Outcome {
     let text = first(params, Value::as_str).ok_or("the parameter is a text")?;
-    change(relay, &Change::Describe(which, text.to_owned()))
+    change(admin, &Change::Describe(which, text.to_owned()))
 }
 
-fn change(relay: &Relay, change: &Change) -> Outcome {
-    relay.change_rules(change).map(|_| json!(true)).map_err(|error| error.to_string())
+fn change(admin: &Admin<'_>, change: &Change) -> Outcome {
+    admin.relay.change_rules(change).map(|_| json!(true)).map_err(|error| error.to_string())
 }
 
-fn listed(relay: &Relay, noun: &str, verdict: Verdict, key: &str) -> Value {
-    let rules = relay.rules();
+fn listed(admin: &Admin<'_>, noun: &str, verdict: Verdict, key: &str) -> Value {
+    let rules = admin.relay.rules();
     let listed = rules.list().into_iter().filter(|(subject, rule)| subject.noun() == noun && rule.verdict == verdict);
     listed.map(|(subject, rule)| json!({ key: subject.to_string(), "reason": rule.reason })).collect()
 }
 
-fn listed_kinds(relay: &Relay, verdict: Verdict) -> Value {
-    let rules = relay.rules();
+fn listed_kinds(admin: &Admin<'_>, verdict: Verdict) -> Value {
+    let rules = admin.relay.rules();
     let kind = |(subject, rule): (Subject, &Rule)| match subject {
         Subject::Kind(kind) if rule.verdict == verdict => Some(kind.0),
         _ => None,
@@ -110,6 +117,17 @@ fn client(params: &[Value]) -> Result<Subject, String> {
     address
         .or_else(|_| text.parse::<IpNet>().map(Subject::clients))
         .map_err(|_| "the first parameter is an IP address or a network like 203.0.113.0/24".to_owned())
+}
+
+/// Returns the clients of a parameter, unless the admin is among them.
+fn other_clients(admin: &Admin<'_>, params: &[Value]) -> Result<Subject, String> {
+    let clients = client(params)?;
+    match clients {
+        Subject::Client(network) if network.contains(&admin.address.to_canonical()) => {
+            Err("your own address is among these: the next request would be refused".to_owned())
+        }
+        others => Ok(others),
+    }
 }
 
 fn first<'a, T>(params: &'a [Value], read: impl Fn(&'a Value) -> Option<T>) -> Option<T> {

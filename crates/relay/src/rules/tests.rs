@@ -55,6 +55,19 @@ fn the_smallest_network_that_contains_a_client_decides() {
 }
 
 #[test]
+fn networks_that_are_large_parts_of_all_clients_are_not_banned() {
+    let book = RuleBook::in_memory();
+    for wide in ["0.0.0.0/0", "128.0.0.0/1", "10.0.0.0/7", "::/0", "2000::/3", "2001::/15"] {
+        let refused = book.change(&decide(network(wide), Verdict::Ban));
+        assert!(matches!(refused, Err(RulesError::TooWide(_))), "{wide}");
+        assert!(book.change(&decide(network(wide), Verdict::Allow)).unwrap(), "{wide}: who is allowed is no loss");
+    }
+    for narrow in ["10.0.0.0/8", "2001::/16"] {
+        assert!(book.change(&decide(network(narrow), Verdict::Ban)).unwrap(), "{narrow}");
+    }
+}
+
+#[test]
 fn a_later_rule_replaces_an_earlier_one_and_only_its_own_verdict_is_taken_back() {
     let (book, kind) = (RuleBook::in_memory(), Subject::Kind(Kind(7)));
     assert!(book.change(&decide(kind, Verdict::Ban)).unwrap());

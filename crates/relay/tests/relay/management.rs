@@ -1,6 +1,7 @@
 //! The management API (NIP-86) over HTTP, and what its rules do to clients.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -26,17 +27,23 @@ fn managed() -> Settings {
 
 /// Sends a request that an author has signed, and returns status, head and body of the answer.
 async fn post(app: &App, author: u8, body: &str) -> (u16, String, Value) {
+    send(app, &signed(app, author, body)).await
+}
+
+/// Returns a request that an author has signed. Two of one second and body differ.
+fn signed(app: &App, author: u8, body: &str) -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
     let tags =
         [["u", &format!("http://{}/", app.addr)], ["method", "POST"], ["payload", &hex::string(&Sha256::digest(body))]];
     let tags = tags.map(|tag| Tag(tag.map(str::to_owned).to_vec())).to_vec();
-    let proof = UnsignedEvent { created_at: Timestamp(now()), kind: Kind(27_235), tags, content: String::new() };
+    let content = NUMBER.fetch_add(1, Ordering::Relaxed).to_string();
+    let proof = UnsignedEvent { created_at: Timestamp(now()), kind: Kind(27_235), tags, content };
     let token = BASE64_STANDARD.encode(proof.sign(&keys(author)).to_json());
-    let request = format!(
+    format!(
         "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/nostr+json+rpc\r\nAuthorization: Nostr {token}\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
-    );
-    send(app, &request).await
+    )
 }
 
 async fn send(app: &App, request: &str) -> (u16, String, Value) {
@@ -171,6 +178,43 @@ async fn a_blocked_address_is_disconnected_at_once_even_if_it_reads_nothing() {
     assert_eq!(bystander.count(json!({})).await, 400);
     call(&app, "unblockip", json!(["203.0.113.7"])).await;
     app.client_at("203.0.113.7").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_ban_does_not_come_back_after_it_was_taken_back() {
+    let app = App::start(managed()).await;
+    let author = keys(1).pubkey().to_string();
+    let ban = signed(&app, ADMIN, &json!({ "method": "banpubkey", "params": [author] }).to_string());
+    let (status, _, answer) = send(&app, &ban).await;
+    assert_eq!((status, &answer["result"]), (200, &json!(true)));
+    assert_eq!(call(&app, "unbanpubkey", json!([author])).await, true);
+    let (status, _, answer) = send(&app, &ban).await;
+    assert_eq!(status, 401, "{answer}");
+    assert!(answer["error"].as_str().unwrap().contains("before"), "{answer}");
+    assert_eq!(call(&app, "listbannedpubkeys", json!([])).await, json!([]));
+    // The query of the URL is signed, too.
+    let elsewhere = signed(&app, ADMIN, "{}").replace("POST / ", "POST /?a=1 ");
+    let (status, _, answer) = send(&app, &elsewhere).await;
+    assert!(status == 401 && answer["error"].as_str().unwrap().contains("u tag"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_admin_bans_neither_the_own_address_nor_a_large_part_of_all_clients() {
+    let app = App::start(managed()).await;
+    // Requests without a header of the proxy are those of this address.
+    for (network, why) in [
+        ("127.0.0.1", "your own address"),
+        ("127.0.0.0/8", "your own address"),
+        ("0.0.0.0/0", "your own address"),
+        ("128.0.0.0/1", "at least /8"),
+        ("2000::/3", "/16"),
+    ] {
+        let body = json!({ "method": "blockip", "params": [network] }).to_string();
+        let (status, _, answer) = post(&app, ADMIN, &body).await;
+        assert!(status == 200 && answer["error"].as_str().is_some_and(|error| error.contains(why)), "{answer}");
+    }
+    assert_eq!(call(&app, "listblockedips", json!([])).await, json!([]));
+    assert_eq!(call(&app, "blockip", json!(["203.0.113.0/24"])).await, true);
 }
 
 #[tokio::test(flavor = "multi_thread")]
