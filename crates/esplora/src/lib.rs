@@ -50,7 +50,6 @@ mod work;
 // From a socket to a request.
 mod gzip;
 mod server;
-mod slow_write;
 mod transport;
 mod unread;
 mod whole_body;

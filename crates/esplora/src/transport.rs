@@ -7,7 +7,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::Request;
 use birdhouse_clients::Overdrawn;
-use birdhouse_net::{Accepted, ConnectionGuard, Meter, Seated, Stream, Unsent, Upgraded, handshake};
+use birdhouse_net::{Accepted, ConnectionGuard, Meter, Seated, SlowWrite, Stream, Unsent, Upgraded, handshake};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -21,7 +21,6 @@ use crate::caller::{Caller, Switching};
 use crate::limits::{HEAD_BYTES, OVERDRAWN_PAUSE, REQUEST_WORK};
 use crate::live;
 use crate::service::Service;
-use crate::slow_write::SlowWrite;
 
 /// A client that may ask.
 struct Welcome {

@@ -24,6 +24,7 @@ mod websocket;
 // Bytes on their way in and out.
 mod incoming;
 mod outbox;
+mod slow_write;
 mod spare;
 mod unsent;
 
@@ -52,6 +53,7 @@ pub use proxy::{Proxy, V2_REST_BYTES_MAX};
 pub use registry::{ConnectionGuard, ConnectionIds, ConnectionInfo, Registry, Traffic};
 pub use seated::Seated;
 pub use seats::{Seat, SeatCounters, SeatCounts, Seats};
+pub use slow_write::SlowWrite;
 pub use tls::{Certificate, CertificateError};
 pub use unsent::{Pool, SHARE_BYTES, Unfinished, Unsent};
 pub use websocket::deflate::Compression;

@@ -10,7 +10,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::config::{Command, CommandLine, example, parse_file};
 use crate::doctor::METHODS;
-use crate::{ctl, ops};
+use crate::{ctl, ops, replicas};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const EXAMPLE: &str = include_str!("../../../contrib/birdhouse.toml");
@@ -24,9 +24,17 @@ const UNIT: &str = include_str!("../../../contrib/birdhouse.service");
 fn every_limit_is_in_the_tables_with_default_and_consequence() {
     let operator = format!(
         "| Connections of dashboard, metrics and health | {} | a new connection waits |\n\
-         | Connections of `birdhouse ctl` | {} | a new connection waits |\n",
+         | Connections of `birdhouse ctl` | {} | a new connection waits |\n\
+         | Connections of replicas and front ends | {} | status 503 |\n\
+         | Connections that have not shown `replica-secret-file`, for {} s each | {}, {} of an address | the oldest \
+         is closed; those beyond {} of an address are closed at once |\n",
         ops::CONNECTIONS_MAX,
         ctl::CONNECTIONS_MAX,
+        replicas::KNOWN_MAX,
+        replicas::STRANGER_PATIENCE.as_secs(),
+        replicas::STRANGERS_MAX,
+        replicas::STRANGERS_OF_ADDRESS_MAX,
+        replicas::STRANGERS_OF_ADDRESS_MAX,
     );
     let tables = Limits::manual()
         + &operator

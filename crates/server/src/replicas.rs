@@ -6,41 +6,52 @@
 //! them.
 
 mod copies;
+mod places;
+#[cfg(test)]
+mod tests;
 pub(crate) mod wire;
 
 use std::convert::Infallible;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use birdhouse_chain::Index;
-use birdhouse_net::{Listener, Stream};
+use birdhouse_clients::ClientKeying;
+use birdhouse_net::{Accepted, ConnectionIds, Listener, Registry, SlowWrite, Stream};
 use birdhouse_relay::{FeedOffset, Relay};
 use birdhouse_store::{FeedStore, Fetched, SegmentStore};
 use bitcoin::hashes::{Hash as _, sha256};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use self::copies::{Copies, Wanted};
+use self::places::{AllTaken, Entry};
+#[cfg(test)]
+pub(crate) use self::places::{KNOWN_MAX, STRANGER_PATIENCE, STRANGERS_MAX, STRANGERS_OF_ADDRESS_MAX};
 use self::wire::{EVENTS_BYTES_MAX, FORMAT, MANIFEST_BYTES_MAX, PIECE_BYTES_MAX, VERSION};
 use crate::config::{Options, RoleName};
 use crate::listeners::{self, Plan};
-use crate::{accept, secrets};
+use crate::secrets;
 
-/// Concurrent connections of a listener; further ones wait to be accepted.
-const CONNECTIONS_MAX: usize = 64;
-/// Time for a handshake, and for a request's head or body to arrive.
+/// Bytes of a request's head.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Time for a request's head or body to arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time in which the other end reads nothing of an answer.
+const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Lifetime of a connection; a replica opens another.
 const CONNECTION_TIMEOUT: Duration = Duration::from_hours(1);
 /// Longest wait for a change, and the pause between two looks.
@@ -129,23 +140,16 @@ impl Plans {
 pub(crate) fn serve(bound: Bound, index: Option<Primary>, relay: Option<Arc<Relay>>) {
     let Bound { listeners, secret } = bound;
     let service = Arc::new(Service { index, relay, secret });
-    for (socket, listener) in listeners {
-        let (service, listener) = (Arc::clone(&service), Arc::new(listener));
-        tokio::spawn(async move {
-            let converse = |socket| {
-                let (service, listener) = (Arc::clone(&service), Arc::clone(&listener));
-                async move {
-                    if let Ok(Ok(stream)) = timeout(REQUEST_TIMEOUT, listener.transport.open(socket)).await {
-                        // A replica that breaks off asks again.
-                        let _ = timeout(CONNECTION_TIMEOUT, serve_connection(stream, service)).await;
-                    }
-                }
-            };
-            accept::each(socket, "replicas", CONNECTIONS_MAX, converse).await;
-        });
-    }
-    let Some(primary) = &service.index else { return };
-    let copies = Arc::clone(&primary.copies);
+    let copies = service.index.as_ref().map(|primary| Arc::clone(&primary.copies));
+    tokio::spawn(async move {
+        let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
+        let (strangers, known) = (places::of_strangers(Instant::now()), Arc::new(Semaphore::new(places::KNOWN_MAX)));
+        let converse =
+            move |accepted| converse(accepted, Arc::clone(&service), Arc::new(Entry::new(Arc::clone(&known))));
+        let until = (std::future::pending(), Duration::ZERO);
+        birdhouse_net::serve(listeners, &registry, |()| strangers.clone(), until, converse).await;
+    });
+    let Some(copies) = copies else { return };
     tokio::spawn(async move {
         loop {
             let copies = Arc::clone(&copies);
@@ -155,25 +159,66 @@ pub(crate) fn serve(bound: Bound, index: Option<Primary>, relay: Option<Arc<Rela
     });
 }
 
-async fn serve_connection(stream: Stream, service: Arc<Service>) -> hyper::Result<()> {
+/// Serves a connection in the place of a stranger, until it has shown the secret, then in a place of its own.
+async fn converse(mut accepted: Accepted<()>, service: Arc<Service>, entry: Arc<Entry>) {
+    let held = Arc::clone(&accepted.seat);
+    let mut sent_away = Box::pin(async move {
+        // Nobody waits for it for longer.
+        let _ = timeout(places::STRANGER_PATIENCE, held.displaced()).await;
+    });
+    let origin = tokio::select! {
+        origin = accepted.origin() => origin,
+        () = sent_away.as_mut() => return,
+    };
+    if origin.is_err() {
+        return;
+    }
+    let Accepted { listener, socket, permit, seat, .. } = accepted;
+    let mut serving = pin!(async {
+        // The other end asks again if it breaks off.
+        if let Ok(stream) = listener.transport.open(socket).await {
+            let _ = serve_connection(stream, service, Arc::clone(&entry)).await;
+        }
+    });
+    tokio::select! {
+        () = serving.as_mut() => return,
+        () = entry.admitted() => drop((permit, seat)),
+        () = sent_away.as_mut() => return,
+    }
+    drop(sent_away);
+    let _ = timeout(CONNECTION_TIMEOUT, serving).await;
+}
+
+async fn serve_connection(stream: Stream, service: Arc<Service>, entry: Arc<Entry>) -> hyper::Result<()> {
     let answer = service_fn(|request| {
-        let service = Arc::clone(&service);
-        async move { Ok::<_, Infallible>(service.answer(request).await) }
+        let (service, entry) = (Arc::clone(&service), Arc::clone(&entry));
+        async move { Ok::<_, Infallible>(service.admit(request, &entry).await) }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(CHANGE_WAIT + REQUEST_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), answer)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(SlowWrite::new(stream, WRITE_TIMEOUT)), answer)
         .await
 }
 
 // === impl Service ===
 
 impl Service {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        if !self.admits(&request) {
-            return response(StatusCode::UNAUTHORIZED, "show the secret of the other process (replica-secret-file)\n");
+    /// Answers a request of a connection that has shown the secret; closes another one.
+    async fn admit(&self, request: Request<Incoming>, entry: &Entry) -> Response<Full<Bytes>> {
+        if !self.knows(&request) {
+            return closing(StatusCode::UNAUTHORIZED, "show the secret of the other process (replica-secret-file)\n");
         }
+        match entry.admit() {
+            Ok(()) => self.answer(request).await,
+            Err(AllTaken) => {
+                closing(StatusCode::SERVICE_UNAVAILABLE, "too many connections of replicas and front ends\n")
+            }
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let path = request.uri().path().to_owned();
         let parts: Vec<&str> = path.trim_start_matches('/').splitn(6, '/').collect();
         match (request.method(), &parts[..]) {
@@ -193,7 +238,7 @@ impl Service {
         }
     }
 
-    fn admits(&self, request: &Request<Incoming>) -> bool {
+    fn knows(&self, request: &Request<Incoming>) -> bool {
         let Some(secret) = self.secret else { return true };
         let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         // Hashes are compared, so the time tells nothing of the secret.
@@ -333,31 +378,9 @@ fn response(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>>
     response.body(Full::new(body.into())).expect("status and header are valid")
 }
 
-#[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listener_beyond_loopback_needs_a_secret_and_an_index_of_its_own() {
-        let plans = |text: &str| Plans::of(&crate::config::parse_file(text).unwrap());
-        assert!(plans("").unwrap().is_none());
-        assert!(plans("replicas-addr = '127.0.0.1:3002'").unwrap().is_some());
-        for (text, reason) in [
-            ("replicas-addr = '0.0.0.0:3002'", "set --replica-secret-file"),
-            ("replicas-addr = '127.0.0.1:3002'\nbitcoin = 'off'", "set --store"),
-            (
-                "replicas-addr = '127.0.0.1:3002'\nbitcoin = 'off'\nstore = 'cql://h/k'\nrole = 'front'",
-                "without --role",
-            ),
-            ("replicas-addr = '127.0.0.1:3002'\nfollow = 'http://127.0.0.1:3003'", "remove it"),
-        ] {
-            assert!(plans(text).err().unwrap().to_string().contains(reason), "{text}");
-        }
-        assert!(plans("replicas-addr = '127.0.0.1:3002'\nbitcoin = 'off'\nstore = 'cql://h/k'").unwrap().is_some());
-        let secret = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(secret.path(), "word\n").unwrap();
-        let text = format!("replicas-addr = '0.0.0.0:3002'\nreplica-secret-file = '{}'", secret.path().display());
-        assert_eq!(plans(&text).unwrap().unwrap().secret.as_deref(), Some("word"));
-    }
+/// An answer after which the connection is closed.
+fn closing(status: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
+    let mut response = response(status, body);
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }

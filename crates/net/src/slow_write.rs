@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// A stream with a bound on the time of one write.
-pub(crate) struct SlowWrite<S> {
+pub struct SlowWrite<S> {
     stream: S,
     patience: Duration,
     /// Runs while a write waits.
@@ -18,12 +18,13 @@ pub(crate) struct SlowWrite<S> {
 }
 
 impl<S> SlowWrite<S> {
-    pub(crate) fn new(stream: S, patience: Duration) -> Self {
+    /// Returns a stream whose writes fail after waiting for `patience`.
+    pub fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, timer: None, is_waiting: false }
     }
 
     /// Returns the stream without the bound.
-    pub(crate) fn into_inner(self) -> S {
+    pub fn into_inner(self) -> S {
         self.stream
     }
 
