@@ -145,9 +145,19 @@ pub(crate) struct OutpointStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutpointState {
     pub(crate) status: OutpointStatus,
-    /// Script of the output, if the funding transaction is known.
-    pub(crate) script: Option<ScriptHash>,
+    pub(crate) output: Output,
     pub(crate) prospect: Prospect,
+}
+
+/// The output of an outpoint. Its transaction is named by its txid, so only [`Output::Unseen`] can become another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Its transaction was never seen.
+    Unseen,
+    /// It pays this script.
+    Of(ScriptHash),
+    /// It can never be spent, and the index has no such outputs.
+    Unspendable,
 }
 
 /// Possible future of an outpoint's status.
@@ -155,7 +165,7 @@ pub(crate) struct OutpointState {
 pub(crate) enum Prospect {
     /// The status can still change.
     Open,
-    /// The spender is buried so deep that nobody follows it any more.
+    /// Nobody follows it any more: its last transaction is buried deep, or the funding one has no such output.
     Final,
 }
 

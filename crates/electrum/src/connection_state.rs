@@ -201,7 +201,7 @@ impl ConnectionState {
         let is_followed = match subject {
             Subject::Tip => true,
             Subject::Script(script) => self.scripts.contains(&script),
-            Subject::Outpoint(outpoint) => self.outpoints.contains(&outpoint),
+            Subject::Outpoint(outpoint) | Subject::Unspendable(outpoint) => self.outpoints.contains(&outpoint),
         };
         if is_followed {
             return Ok(());
@@ -226,7 +226,7 @@ impl ConnectionState {
         match subject {
             Subject::Tip => self.tip.enter(()),
             Subject::Script(script) => self.scripts.enter(script),
-            Subject::Outpoint(outpoint) => {
+            Subject::Outpoint(outpoint) | Subject::Unspendable(outpoint) => {
                 self.outpoints.enter(outpoint);
                 self.owners.enter(outpoint, hint);
             }
@@ -238,7 +238,7 @@ impl ConnectionState {
         match subject {
             Subject::Tip => self.tip.leave(&()),
             Subject::Script(script) => self.scripts.leave(&script),
-            Subject::Outpoint(outpoint) => {
+            Subject::Outpoint(outpoint) | Subject::Unspendable(outpoint) => {
                 self.owners.remove(&outpoint);
                 self.outpoints.leave(&outpoint)
             }
@@ -267,7 +267,7 @@ impl ConnectionState {
         match subject {
             Subject::Tip => self.tip.fail(&()),
             Subject::Script(script) => self.scripts.fail(&script),
-            Subject::Outpoint(outpoint) => {
+            Subject::Outpoint(outpoint) | Subject::Unspendable(outpoint) => {
                 self.outpoints.fail(&outpoint);
                 if !self.outpoints.contains(&outpoint) {
                     self.owners.remove(&outpoint);
@@ -279,7 +279,7 @@ impl ConnectionState {
     /// Follows an outpoint by the script that the last check has found, or drops it once its status is final.
     fn follow_by_script(&mut self, outpoint: OutPoint, state: OutpointState) {
         match state.prospect {
-            Prospect::Open if self.outpoints.contains(&outpoint) => self.owners.put(outpoint, state.script),
+            Prospect::Open if self.outpoints.contains(&outpoint) => self.owners.put(outpoint, state.output),
             Prospect::Open => {}
             Prospect::Final => drop(self.leave(Subject::Outpoint(outpoint))),
         }
@@ -332,7 +332,10 @@ impl ConnectionState {
     pub(crate) fn take_due(&mut self) -> Vec<Subject> {
         let tip = self.tip.take_due().map(|()| Subject::Tip);
         let scripts = self.scripts.take_due().map(Subject::Script);
-        let outpoints = self.outpoints.take_due().map(Subject::Outpoint);
+        let outpoints = self.outpoints.take_due().map(|outpoint| {
+            let is_unspendable = self.owners.is_unspendable(&outpoint);
+            if is_unspendable { Subject::Unspendable(outpoint) } else { Subject::Outpoint(outpoint) }
+        });
         tip.chain(scripts).chain(outpoints).collect()
     }
 
@@ -341,7 +344,7 @@ impl ConnectionState {
         match subject {
             Subject::Tip => self.tip.touch(&()),
             Subject::Script(script) => self.scripts.touch(&script),
-            Subject::Outpoint(outpoint) => self.outpoints.touch(&outpoint),
+            Subject::Outpoint(outpoint) | Subject::Unspendable(outpoint) => self.outpoints.touch(&outpoint),
         }
     }
 

@@ -7,6 +7,7 @@ use bitcoin::Txid;
 use bitcoin::hashes::Hash as _;
 
 use super::*;
+use crate::answer::Output;
 use crate::request::FeeQuery;
 
 #[path = "connection_state_tests/model.rs"]
@@ -34,14 +35,17 @@ fn tip(number: u8) -> TipHeader {
 fn funded(number: u8, height: Option<u32>) -> OutpointState {
     let funding = height.map(|height| Confirmation::Confirmed(Height(height)));
     let status = OutpointStatus { funding, spender: None };
-    OutpointState { status, script: height.map(|_| hash(number)), prospect: Prospect::Open }
+    let output = height.map_or(Output::Unseen, |_| Output::Of(hash(number)));
+    OutpointState { status, output, prospect: Prospect::Open }
 }
 
 fn subscribe(subject: Subject) -> Request {
     match subject {
         Subject::Tip => MemoryRequest::HeadersSubscribe.into(),
         Subject::Script(script) => Lookup::Subscribe(script).into(),
-        Subject::Outpoint(outpoint) => Query::OutpointSubscribe { outpoint, hint: None }.into(),
+        Subject::Outpoint(outpoint) | Subject::Unspendable(outpoint) => {
+            Query::OutpointSubscribe { outpoint, hint: None }.into()
+        }
     }
 }
 
@@ -263,6 +267,29 @@ fn an_outpoint_without_a_script_is_checked_at_every_update() {
     assert_eq!(connection.take_due(), [Subject::Outpoint(outpoint(1))]);
     assert!(is_notified(&mut connection, SubjectState::Outpoint(outpoint(1), funded(1, Some(5)))));
     connection.touch(&[]);
+    assert_eq!(connection.take_due(), []);
+}
+
+#[test]
+fn an_output_that_can_never_be_spent_is_checked_as_one_from_then_on() {
+    let mut connection = ConnectionState::new();
+    let unspendable = |height| OutpointState { output: Output::Unspendable, ..funded(1, height) };
+    // The hint was wrong, for no transaction touches such a script.
+    follow(&mut connection, hinted(1), SubjectState::Outpoint(outpoint(1), funded(1, None)));
+    connection.touch(&[hash(1)]);
+    assert_eq!(connection.take_due(), [Subject::Outpoint(outpoint(1))]);
+    assert!(is_notified(&mut connection, SubjectState::Outpoint(outpoint(1), unspendable(Some(5)))));
+    for height in [None, Some(6)] {
+        connection.touch(&[hash(7)]);
+        assert_eq!(connection.take_due(), [Subject::Unspendable(outpoint(1))]);
+        assert!(is_notified(&mut connection, SubjectState::Outpoint(outpoint(1), unspendable(height))));
+    }
+    connection.touch(&[]);
+    connection.take_due();
+    connection.put_back(Subject::Unspendable(outpoint(1)));
+    assert_eq!(connection.take_due(), [Subject::Unspendable(outpoint(1))]);
+    assert!(leave(&mut connection, ConnectionRequest::OutpointUnsubscribe(outpoint(1))));
+    connection.touch(&[hash(1)]);
     assert_eq!(connection.take_due(), []);
 }
 

@@ -97,5 +97,6 @@ fn state(at: &Snapshot, subject: Subject) -> Result<SubjectState, RpcError> {
         Subject::Tip => SubjectState::Tip(headers::tip(&headers::HeaderChain::Indexed(at))?),
         Subject::Script(script) => SubjectState::Script(script, at.status(&script.hash)?),
         Subject::Outpoint(outpoint) => SubjectState::Outpoint(outpoint, outpoints::state(at, outpoint)?),
+        Subject::Unspendable(outpoint) => SubjectState::Outpoint(outpoint, outpoints::unspendable(at, outpoint)?),
     })
 }

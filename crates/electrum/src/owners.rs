@@ -2,13 +2,16 @@
 //!
 //! There is no index of spenders to notify clients by. But every transaction that funds or spends an output touches its
 //! script, so an outpoint is checked again when its script is touched. Where the script is unknown, because the
-//! funding transaction is and the client gave no hint, it is checked again at every update.
+//! funding transaction is and the client gave no hint, it is checked again at every update. So is an output that can
+//! never be spent, for the index has no script of it; such a check looks for the transaction alone, and does not read it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use birdhouse_chain::ScriptHash;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
+
+use crate::answer::Output;
 
 /// Outpoints that one client follows, with their scripts.
 #[derive(Debug, Default)]
@@ -17,6 +20,8 @@ pub(crate) struct Owners {
     by_owner: BTreeSet<(ScriptHash, OutPoint)>,
     /// Outpoints without a script.
     unowned: HashSet<OutPoint>,
+    /// Those of them whose output can never be spent.
+    unspendable: HashSet<OutPoint>,
     /// Outpoints whose script the client names; their funding transaction, which would prove it, was not seen yet.
     hinted: HashSet<OutPoint>,
 }
@@ -30,12 +35,26 @@ impl Owners {
         }
     }
 
-    /// Follows an outpoint by the script of its funding transaction; without one, as it was followed before.
-    pub(crate) fn put(&mut self, outpoint: OutPoint, script: Option<ScriptHash>) {
-        self.follow(outpoint, script);
-        if script.is_some() {
-            self.hinted.remove(&outpoint);
+    /// Follows an outpoint as its output allows; one whose output was not seen, as it was followed before.
+    pub(crate) fn put(&mut self, outpoint: OutPoint, output: Output) {
+        match output {
+            Output::Unseen => self.follow(outpoint, None),
+            Output::Of(script) => {
+                self.follow(outpoint, Some(script));
+                self.hinted.remove(&outpoint);
+            }
+            Output::Unspendable => {
+                // A hint was wrong: nothing ever touches the script of such an output.
+                self.remove(&outpoint);
+                self.unowned.insert(outpoint);
+                self.unspendable.insert(outpoint);
+            }
         }
+    }
+
+    /// Returns true for an outpoint whose output can never be spent.
+    pub(crate) fn is_unspendable(&self, outpoint: &OutPoint) -> bool {
+        self.unspendable.contains(outpoint)
     }
 
     fn follow(&mut self, outpoint: OutPoint, script: Option<ScriptHash>) {
@@ -55,6 +74,7 @@ impl Owners {
     /// Stops following an outpoint.
     pub(crate) fn remove(&mut self, outpoint: &OutPoint) {
         self.unowned.remove(outpoint);
+        self.unspendable.remove(outpoint);
         self.hinted.remove(outpoint);
         if let Some(script) = self.known.remove(outpoint) {
             self.by_owner.remove(&(script, *outpoint));

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::*;
 use crate::answer::{
-    Acceptance, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, OutpointState, OutpointStatus, PackageError,
-    Peer, Prospect, TipHeader, Utxo,
+    Acceptance, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, OutpointState, OutpointStatus, Output,
+    PackageError, Peer, Prospect, TipHeader, Utxo,
 };
 use crate::envelope::Line as RequestLine;
 use crate::limits::Limits;
@@ -307,7 +307,7 @@ fn an_outpoint_has_none_one_or_three_members() {
         (Some(confirmed(186)), Some(spender), r#"{"funder_height":186,"spender_txhash":"<7>","spender_height":0}"#),
     ] {
         let status = OutpointStatus { funding, spender };
-        let state = OutpointState { status, script: None, prospect: Prospect::Open };
+        let state = OutpointState { status, output: Output::Unseen, prospect: Prospect::Open };
         assert_results([(Answer::Outpoint(state), expected)]);
         let outpoint = OutPoint { txid: txid(3), vout: 4 };
         assert_notified(&SubjectState::Outpoint(outpoint, state), "outpoint", &format!(r#""<3>",4,{expected}"#));

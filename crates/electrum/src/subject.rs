@@ -11,6 +11,8 @@ pub(crate) enum Subject {
     Tip,
     Script(Script),
     Outpoint(OutPoint),
+    /// An outpoint whose output can never be spent, as an earlier check has found.
+    Unspendable(OutPoint),
 }
 
 /// State of a subject at one snapshot.

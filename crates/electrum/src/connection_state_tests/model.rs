@@ -87,7 +87,7 @@ impl World {
                 let version = self.scripts[usize::from(script.hash.0[0])];
                 SubjectState::Script(script, (version > 0).then_some([version; 32]))
             }
-            Subject::Outpoint(outpoint) => {
+            Subject::Outpoint(outpoint) | Subject::Unspendable(outpoint) => {
                 let number = outpoint.txid.to_byte_array()[0];
                 let version = self.scripts[usize::from(number)];
                 // Unfunded at first, and now and then again.
@@ -140,7 +140,9 @@ impl Run {
         let request = match subject {
             Subject::Tip => ConnectionRequest::HeadersUnsubscribe,
             Subject::Script(script) => ConnectionRequest::Unsubscribe(script),
-            Subject::Outpoint(outpoint) => ConnectionRequest::OutpointUnsubscribe(outpoint),
+            Subject::Outpoint(outpoint) | Subject::Unspendable(outpoint) => {
+                ConnectionRequest::OutpointUnsubscribe(outpoint)
+            }
         };
         for reply in self.replies.iter_mut().filter(|reply| reply.subject == subject) {
             reply.is_late = true;

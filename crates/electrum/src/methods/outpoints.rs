@@ -1,12 +1,12 @@
 //! `blockchain.outpoint.*` and `blockchain.utxo.*`.
 
 use birdhouse_chain::{Confirmation, FoundOutput, Snapshot};
-use bitcoin::{OutPoint, Transaction, Txid, consensus};
+use bitcoin::{OutPoint, Transaction, consensus};
 
-use crate::answer::{Answer, OutpointState, OutpointStatus, Prospect, Utxo};
+use crate::answer::{Answer, OutpointState, OutpointStatus, Output, Prospect, Utxo};
 use crate::error::RpcError;
 
-/// Blocks on top of a spender after which an outpoint is not followed any more. The protocol's own example.
+/// Blocks on top of the last transaction of an outpoint after which it is not followed any more. The protocol's own example.
 const BURIED_BLOCKS: u32 = 100;
 
 /// `blockchain.outpoint.get_status`, and the answer to `subscribe`.
@@ -17,31 +17,45 @@ pub(crate) fn status(at: &Snapshot, outpoint: OutPoint) -> Result<Answer, RpcErr
 /// Returns the state of an outpoint at a snapshot.
 pub(crate) fn state(at: &Snapshot, outpoint: OutPoint) -> Result<OutpointState, RpcError> {
     let Some(FoundOutput { scripthash, funding, spender, .. }) = at.output(outpoint)? else {
-        let status = OutpointStatus { funding: unspendable(at, outpoint)?, spender: None };
-        return Ok(OutpointState { status, script: None, prospect: Prospect::Open });
+        return unindexed(at, outpoint);
     };
     let status = OutpointStatus { funding: Some(funding), spender };
-    Ok(OutpointState { status, script: Some(scripthash), prospect: prospect(at, spender) })
+    let last = spender.map(|(_, confirmation)| confirmation);
+    Ok(OutpointState { status, output: Output::Of(scripthash), prospect: prospect(at, last) })
 }
 
-fn prospect(at: &Snapshot, spender: Option<(Txid, Confirmation)>) -> Prospect {
-    match spender {
-        Some((_, Confirmation::Confirmed(height))) if height.0 + BURIED_BLOCKS <= at.tip().height.0 => Prospect::Final,
+/// Returns the state of an outpoint whose output can never be spent. Its transaction is not read.
+pub(crate) fn unspendable(at: &Snapshot, outpoint: OutPoint) -> Result<OutpointState, RpcError> {
+    let funding = at.confirmation(outpoint.txid)?;
+    let status = OutpointStatus { funding, spender: None };
+    Ok(OutpointState { status, output: Output::Unspendable, prospect: prospect(at, funding) })
+}
+
+/// Returns the prospect of an outpoint whose last transaction has this confirmation.
+fn prospect(at: &Snapshot, last: Option<Confirmation>) -> Prospect {
+    match last {
+        Some(Confirmation::Confirmed(height)) if height.0 + BURIED_BLOCKS <= at.tip().height.0 => Prospect::Final,
         _ => Prospect::Open,
     }
 }
 
-/// Returns the confirmation of an output that can never be spent. The index has no such outputs, so the function reads
-/// the funding transaction.
-fn unspendable(at: &Snapshot, outpoint: OutPoint) -> Result<Option<Confirmation>, RpcError> {
-    let Some(confirmation) = at.confirmation(outpoint.txid)? else { return Ok(None) };
+/// Returns the state of an outpoint that the index does not have. Whether the funding transaction has such an output,
+/// which can never be spent then, only that transaction tells.
+fn unindexed(at: &Snapshot, outpoint: OutPoint) -> Result<OutpointState, RpcError> {
+    let none = OutpointStatus { funding: None, spender: None };
+    if at.confirmation(outpoint.txid)?.is_none() {
+        return Ok(OutpointState { status: none, output: Output::Unseen, prospect: Prospect::Open });
+    }
     let raw = match at.mempool().get(&outpoint.txid) {
         Some(transaction) => transaction.raw.to_vec(),
         None => at.transaction(outpoint.txid)?.ok_or_else(RpcError::internal)?.raw,
     };
     let transaction: Transaction = consensus::deserialize(&raw).map_err(|_| RpcError::internal())?;
-    let has_output = usize::try_from(outpoint.vout).is_ok_and(|vout| vout < transaction.output.len());
-    Ok(has_output.then_some(confirmation))
+    if usize::try_from(outpoint.vout).is_ok_and(|vout| vout < transaction.output.len()) {
+        return unspendable(at, outpoint);
+    }
+    // A txid names all outputs: there will never be another.
+    Ok(OutpointState { status: none, output: Output::Unseen, prospect: Prospect::Final })
 }
 
 /// `blockchain.utxo.get_info`. An output that the mempool spends is no UTXO.

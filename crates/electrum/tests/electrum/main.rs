@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod model;
+mod noted_reads;
 mod world;
 
 mod answers;

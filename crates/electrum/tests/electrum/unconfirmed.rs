@@ -229,6 +229,46 @@ fn an_outpoint_whose_spending_is_buried_is_answered_and_not_followed() {
 }
 
 #[test]
+fn a_transaction_is_read_once_for_outputs_that_it_lacks_and_for_those_that_can_never_be_spent() {
+    let world = world(68);
+    // The last block is the one that the server has not seen.
+    let seen = &world.chain.blocks()[..world.chain.blocks().len() - 1];
+    let coinbase = &seen.last().unwrap().txdata[0];
+    let vout = coinbase.output.iter().position(|output| output.script_pubkey.is_op_return()).unwrap();
+    let (txid_of_coinbase, height) = (txid(coinbase), seen.len() - 1);
+    let mut client = world.server.newest_client();
+    let subscribe = "blockchain.outpoint.subscribe";
+    let mut follow = |params: &Value| client.call(subscribe, params.clone()).unwrap();
+    let (missing, unspendable) = (json!([txid_of_coinbase, 100_000]), json!([txid_of_coinbase, vout]));
+    world.server.files.take();
+    assert_eq!(follow(&missing), json!({}));
+    assert_eq!(follow(&unspendable), json!({ "funder_height": height }));
+    let reads = world.server.files.take();
+    assert!(!reads.is_empty());
+    // It changes with each update, and is checked together with the others.
+    let changing = json!([txid(&world.parent), world.paid.vout]);
+    assert_eq!(follow(&changing), json!({}));
+
+    world.broadcast(&world.parent);
+    let mut expect_change = |status: Value| expect(&mut client, subscribe, json!([changing[0], changing[1], status]));
+    expect_change(json!({ "funder_height": 0 }));
+    // One that is not confirmed is in memory.
+    world.broadcast(&world.child);
+    let child = txid(&world.child);
+    expect_change(json!({ "funder_height": 0, "spender_txhash": child, "spender_height": -1 }));
+    world.confirm();
+    let height = world.chain.height();
+    expect_change(json!({ "funder_height": height, "spender_txhash": child, "spender_height": height }));
+    let again: Vec<_> = world.server.files.take().into_iter().filter(|read| reads.contains(read)).collect();
+    assert_eq!(again, []);
+
+    // What was never there will never be; what is there may be confirmed elsewhere.
+    let unsubscribe = "blockchain.outpoint.unsubscribe";
+    assert_eq!(client.call(unsubscribe, missing).unwrap(), json!(false));
+    assert_eq!(client.call(unsubscribe, unspendable).unwrap(), json!(true));
+}
+
+#[test]
 fn a_verbose_transaction_is_cores_own_down_to_its_numbers() {
     let world = world(66);
     world.broadcast(&world.parent);

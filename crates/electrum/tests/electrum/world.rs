@@ -1,7 +1,6 @@
 //! A real node, a real index of its chain, and a server on it, for the tests over sockets.
 
 use std::net::TcpStream;
-use std::path::Path;
 use std::sync::Arc;
 
 use birdhouse_chain::source::Node;
@@ -19,10 +18,14 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::noted_reads::NotedReads;
+
 /// A server on the index of one node's chain. Ends with the test.
 pub(crate) struct Server {
     pub(crate) index: Arc<Index>,
     pub(crate) core: Arc<CoreNode>,
+    /// The files that the index reads.
+    pub(crate) files: Arc<NotedReads>,
     /// Port of the first listener.
     pub(crate) port: u16,
     pub(crate) ports: Vec<u16>,
@@ -65,7 +68,8 @@ impl Server {
     fn open(node: &Bitcoind, with: With, settings: Settings, listeners: Vec<(u16, Listener)>) -> Self {
         let address = format!("127.0.0.1:{}", node.rpc_port());
         let core = Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
-        let index = Arc::new(open(&node.blocks_dir()));
+        let files = Arc::new(NotedReads::of(BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap()));
+        let index = Arc::new(open(Arc::clone(&files)));
         let asked: Option<Arc<dyn Node>> = match with {
             With::Node => Some(Arc::clone(&core) as Arc<dyn Node>),
             With::FilesAlone => None,
@@ -78,7 +82,7 @@ impl Server {
         let shutdown = async { drop(stopped.await) };
         let served = birdhouse_electrum::Server::new(Arc::clone(&index), asked, settings);
         let serving = runtime.spawn(served.clone().serve(listeners, shutdown));
-        Self { served, index, core, port: ports[0], ports, runtime, stop: Some(stop), serving: Some(serving) }
+        Self { served, index, core, files, port: ports[0], ports, runtime, stop: Some(stop), serving: Some(serving) }
     }
 
     /// Builds the index of the chain that the node has.
@@ -142,9 +146,8 @@ pub(crate) fn tcp(limits: Limits) -> Listener {
     Listener { name: "tcp".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits }
 }
 
-fn open(blocks_dir: &Path) -> Index {
+fn open(source: Arc<NotedReads>) -> Index {
     let store = Arc::new(MemoryStore::new());
-    let source = Arc::new(BlockFiles::open(blocks_dir, Network::Regtest).unwrap());
     let genesis = genesis_block(Network::Regtest).block_hash();
     Index::open(store, source, genesis, Profile::Full, Secret([7; 16])).unwrap()
 }
