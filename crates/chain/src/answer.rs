@@ -113,6 +113,11 @@ pub struct ResolvedTransaction {
 }
 
 impl ResolvedTransaction {
+    /// Returns the bytes of the transaction, serialised, and of the outputs that it spends.
+    pub fn bytes(&self) -> usize {
+        self.transaction.total_size() + self.prevouts.iter().map(TxOut::size).sum::<usize>()
+    }
+
     /// Returns its fee in satoshis; 0 for a coinbase.
     pub fn fee(&self) -> u64 {
         let taken: u64 = self.prevouts.iter().map(|output| output.value.to_sat()).sum();

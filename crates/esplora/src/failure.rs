@@ -79,6 +79,11 @@ impl Failure {
         Self::unavailable("too many long requests wait; try again later")
     }
 
+    /// An answer for which there is no memory.
+    pub(crate) fn no_memory() -> Self {
+        Self::unavailable("memory for requests and unread answers is used up; ask for less, or try again later")
+    }
+
     pub(crate) fn no_node() -> Self {
         Self::unavailable("this server has no node; ask another one")
     }

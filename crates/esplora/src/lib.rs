@@ -43,6 +43,7 @@ mod paused;
 mod projections;
 mod reads;
 mod replacement_tree;
+mod room;
 mod routes;
 mod service;
 mod work;

@@ -37,14 +37,14 @@ bounds! {
         unspent: usize = 500 => "status 400 `Too many unspent outputs`",
         /// Threads that read the index from disk, at least 1.
         read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
-        /// Memory for answers that clients have not read, and for bodies of requests; answers that were begun before it
-        /// was used up go to twice this at most. Beyond half of it, answers are not compressed.
+        /// Memory for answers that are made, or that clients have not read, and for bodies of requests; answers that
+        /// were begun before it was used up go to twice this at most. Beyond half of it, answers are not compressed.
         unsent_bytes: usize = 256_000_000 => "status 503",
         /// Addresses and transactions that all WebSockets track.
         tracked: usize = 200_000 => "further ones are not tracked, and an error of `/v1/ws` says so",
         /// Addresses and transactions that one client tracks over all of its WebSockets.
         client_tracked: Option<usize> = Some(2_000) => "as `tracked`",
-        /// Bytes of answers that one client has not read, and of requests that are not answered, over all of its
+        /// Bytes of answers that are made for one client, or that it has not read, and of requests that are not answered, over all of its
         /// connections.
         client_unsent_bytes: Option<usize> = Some(64_000_000) => "as `unsent-bytes`, for its connections alone",
     }
@@ -73,6 +73,8 @@ fixed_bounds! {
     TXIDS_PAGE: usize = 10_000 => "the next page follows from its last entry",
     /// Transactions of `/txs/outspends`.
     OUTSPENDS_TXIDS: usize = 50 => "status 400 `Too many txids requested`",
+    /// Outputs of the transactions of `/txs/outspends`, those of repeated txids each time.
+    OUTSPENDS_OUTPUTS: u64 = 120_000 => "status 400 `Too many outputs requested`; no single transaction has as many",
     /// Transactions of a package or a test.
     PACKAGE: usize = 25 => "status 400 `Exceeded maximum of 25 transactions`",
     /// Addresses of one request.

@@ -18,6 +18,7 @@ use birdhouse_net::{
     Bounds, CloseCode, FrameWriter, Frames, Incoming, Kind, Message, Next, PING_WORK, Patience, Stream, Upgraded,
     offload, write_now,
 };
+use hyper::StatusCode;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -29,6 +30,7 @@ use crate::failure::Failure;
 use crate::limits::{LIVE_ANSWER, LIVE_CROWDED, LIVE_MESSAGE_BYTES, LIVE_PACE, LIVE_SILENCE, TRACKED};
 use crate::params::Params;
 use crate::recommended::Rates;
+use crate::room::Room;
 use crate::service::Service;
 use crate::work::Question;
 
@@ -134,7 +136,7 @@ impl Connection {
             Next::End(CloseCode::Abnormal) | Next::Unanswered => Err(Ending::Gone),
             Next::End(code) => Err(Ending::Farewell(code)),
             Next::Slow => Err(Ending::Sent(CloseCode::Policy, "the message takes too long")),
-            Next::Crowded => Err(Ending::Sent(CloseCode::Again, "the server is busy: try again later")),
+            Next::Crowded => Err(busy()),
             Next::Refused(CloseCode::Size) => Err(Ending::Sent(CloseCode::Size, "the message is too large")),
             Next::Refused(code) => Err(Ending::Sent(code, "the message is no text")),
         }
@@ -217,8 +219,8 @@ impl Connection {
     /// Fee rates, for which the node may be asked; `None` if it does not answer.
     async fn rates(&mut self, at: &Snapshot) -> Option<Rates> {
         let _turn = self.service.node_calls.take(&self.caller.meter).await;
-        let params = Params::default();
-        offload(|| Question { service: &self.service, at, params: &params }.rates()).ok()
+        let (params, room) = (Params::default(), Room::new(self.caller.unsent.clone()));
+        offload(|| Question { service: &self.service, at, params: &params, room: &room }.rates()).ok()
     }
 
     /// Makes messages in a turn of the client.
@@ -228,12 +230,17 @@ impl Connection {
         answer: impl FnOnce(&mut Tracking, &Question<'_>, &Arc<Snapshot>) -> Result<Vec<String>, Failure>,
     ) -> Result<Vec<String>, Ending> {
         let (params, service, tracking) = (Params::default(), &self.service, &mut self.tracking);
-        let read = || answer(tracking, &Question { service, at, params: &params }, at);
+        // Until the messages are made. They count again while they wait to be taken.
+        let room = Room::new(self.caller.unsent.clone());
+        let read = || answer(tracking, &Question { service, at, params: &params, room: &room }, at);
         let answered = service.reads.offloaded(&self.caller.meter, read).await;
-        answered.map_err(|failure| {
+        answered.map_err(|failure| match failure {
+            Failure::Refused(StatusCode::SERVICE_UNAVAILABLE, _) => busy(),
             // Logs what concerns the operator.
-            failure.into_refusal();
-            failed()
+            failure => {
+                failure.into_refusal();
+                failed()
+            }
         })
     }
 
@@ -277,6 +284,10 @@ impl Connection {
             self.incoming.farewell().await;
         }
     }
+}
+
+fn busy() -> Ending {
+    Ending::Sent(CloseCode::Again, "the server is busy: try again later")
 }
 
 fn failed() -> Ending {

@@ -1,12 +1,15 @@
 //! Answers as values: content and caching. `routes` makes responses of them.
 
 use std::hash::{DefaultHasher, Hasher as _};
+use std::ops::ControlFlow;
 
 use birdhouse_chain::{Height, Snapshot};
+use birdhouse_net::SHARE_BYTES;
 use hyper::StatusCode;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::room::{Json, Room};
 use crate::watch::Watch;
 
 /// The outcome of a question.
@@ -61,8 +64,18 @@ pub(crate) enum Content {
 /// Pieces of a file that is written while the client reads it; `None` ends it.
 pub(crate) struct Rows(pub(crate) Box<NextRows>);
 
-/// Makes the next piece from the snapshot at which the request came.
-type NextRows = dyn FnMut(&Snapshot) -> Result<Option<Vec<u8>>, birdhouse_chain::Error> + Send;
+/// Makes the next piece from the snapshot at which the request came, within the room of that piece.
+type NextRows = dyn FnMut(&Snapshot, &Room) -> Result<Option<Vec<u8>>, Failure> + Send;
+
+/// Bytes of a list after which a piece ends. A connection always has room for this many.
+const PIECE_BYTES: usize = SHARE_BYTES / 2;
+
+/// A piece of a JSON list.
+pub(crate) struct ListPiece<'a> {
+    json: Json<'a>,
+    /// Stands before the next item.
+    separator: &'static str,
+}
 
 impl std::fmt::Debug for Rows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -109,6 +122,36 @@ impl Cache {
     }
 }
 
+impl Rows {
+    /// Pieces that are small, each made by a read.
+    pub(crate) fn of(
+        mut next: impl FnMut(&Snapshot) -> Result<Option<Vec<u8>>, birdhouse_chain::Error> + Send + 'static,
+    ) -> Self {
+        Self(Box::new(move |at, _| Ok(next(at)?)))
+    }
+}
+
+impl ListPiece<'_> {
+    /// Adds an item.
+    pub(crate) fn push(&mut self, item: &impl Serialize) -> Result<(), Failure> {
+        self.push_with(|json| json.value(item))
+    }
+
+    /// Adds an item that `write` appends.
+    pub(crate) fn push_with(
+        &mut self,
+        write: impl FnOnce(&mut Json<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.json.text(std::mem::replace(&mut self.separator, ","))?;
+        write(&mut self.json)
+    }
+
+    /// True if the rest of the items goes into further pieces.
+    pub(crate) fn is_full(&self) -> bool {
+        self.json.len() >= PIECE_BYTES
+    }
+}
+
 impl Reply {
     pub(crate) fn new(content: Content, cache: Cache) -> Self {
         Self { status: StatusCode::OK, content, cache, modified: None }
@@ -135,34 +178,27 @@ impl Reply {
         name: String,
         next: impl FnMut(&Snapshot) -> Result<Option<Vec<u8>>, birdhouse_chain::Error> + Send + 'static,
     ) -> Self {
-        Self::new(Content::Csv(name, Rows(Box::new(next))), Cache::NoStore)
+        Self::new(Content::Csv(name, Rows::of(next)), Cache::NoStore)
     }
 
-    /// A JSON list, of which `next` makes one part after the other while the client reads it.
+    /// A JSON list, of which `next` adds some items at a time until the piece is full; `Break` ends the list.
     #[expect(clippy::unnecessary_wraps, reason = "as the other kinds of answers")]
-    pub(crate) fn list<T: Serialize>(
-        mut next: impl FnMut(&Snapshot) -> Result<Option<Vec<T>>, birdhouse_chain::Error> + Send + 'static,
+    pub(crate) fn list(
+        mut next: impl FnMut(&Snapshot, &mut ListPiece<'_>) -> Result<ControlFlow<()>, Failure> + Send + 'static,
     ) -> Answer {
-        let (mut separator, mut has_ended) = (b'[', false);
-        let pieces = move |at: &Snapshot| {
-            while !has_ended {
-                let mut piece = Vec::new();
-                let Some(items) = next(at)? else {
+        let (mut separator, mut has_ended) = ("[", false);
+        let pieces = move |at: &Snapshot, room: &Room| {
+            let mut piece = ListPiece { json: Json::new(room), separator };
+            // A piece without bytes would be the end of the answer.
+            while !has_ended && piece.json.len() == 0 {
+                if next(at, &mut piece)?.is_break() {
                     has_ended = true;
-                    piece.extend_from_slice(if separator == b'[' { b"[]" } else { b"]" });
-                    return Ok(Some(piece));
-                };
-                for item in items {
-                    piece.push(separator);
-                    separator = b',';
-                    serde_json::to_writer(&mut piece, &item).expect("shapes are JSON, and memory takes all of it");
+                    piece.json.text(if piece.separator == "[" { "[]" } else { "]" })?;
                 }
-                // A piece without bytes would be the end of the answer.
-                if !piece.is_empty() {
-                    return Ok(Some(piece));
-                }
+                separator = piece.separator;
             }
-            Ok(None)
+            let bytes = piece.json.into_bytes();
+            Ok((!bytes.is_empty()).then_some(bytes))
         };
         Ok(Self::new(Content::List(Rows(Box::new(pieces))), Cache::NoStore))
     }
@@ -173,9 +209,11 @@ impl Reply {
         Self { status, ..self }
     }
 
-    pub(crate) fn json(value: &impl Serialize, cache: Cache) -> Answer {
-        let content = serde_json::to_vec(value).map_err(|_| Failure::internal())?;
-        Ok(Self::new(Content::Json(content), cache))
+    /// JSON that takes its memory from `room` before it is written.
+    pub(crate) fn json(room: &Room, value: &impl Serialize, cache: Cache) -> Answer {
+        let mut json = Json::new(room);
+        json.value(value)?;
+        Ok(Self::new(Content::Json(json.into_bytes()), cache))
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the other kinds of answers")]

@@ -12,7 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
 use birdhouse_chain::{Height, Snapshot};
 use birdhouse_clients::Slowest;
-use birdhouse_net::{Compression, Meter, SHARE_BYTES, Unfinished, Unsent};
+use birdhouse_net::{Compression, Meter, SHARE_BYTES, Unfinished};
 use futures_util::stream;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::upgrade::OnUpgrade;
@@ -27,6 +27,7 @@ use crate::limits::BLOCK_PIECE_BYTES;
 use crate::pages::Pages;
 use crate::params::Params;
 use crate::reply::{Cache, Content, HTML, Reply, Rows};
+use crate::room::Room;
 use crate::service::Service;
 use crate::whole_body::WholeBody;
 
@@ -96,27 +97,25 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     let body = if route.method == Method::POST { read_body(service, body, &mut held).await? } else { Vec::new() };
     caller.meter.received(parts.uri.path().len() + query.len() + body.len(), 1);
     if !caller.unsent.has_room(SHARE_BYTES + 1) {
-        return Err(crowded());
+        return Err(Failure::no_memory());
     }
     let snapshot = service.index.snapshot()?;
     let last_event = parts.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
     let params = Arc::new(Params { path, query, body, last_event });
+    let room = Arc::new(Room::new(caller.unsent.clone()));
     let began = Instant::now();
-    let reply = service.answer(&caller.meter, (route.lane, route.endpoint), &params, &snapshot).await;
+    let reply = service.answer(&caller.meter, (route.lane, route.endpoint), (&params, &room), &snapshot).await;
     let took = began.elapsed();
     if took >= Slowest::SLOW_MIN {
         service.slowest.record(took, began + took, || format!("{} {}", route.method, route.path));
     }
     let reply = reply?;
     drop(held);
-    // Others may have been answered since it was asked for.
-    if !caller.unsent.takes(0, reply.content.len()) {
-        return Err(crowded());
-    }
+    let counted = room.settle(reply.content.len())?;
     if matches!(reply.content, Content::WebSocket) {
         return Ok(switched(&caller, &mut parts));
     }
-    Ok(Answered { service: Arc::clone(service), caller, at: snapshot }.response(reply, &parts.headers))
+    Ok(Answered { service: Arc::clone(service), caller, at: snapshot, counted }.response(reply, &parts.headers))
 }
 
 /// Returns the parts of the path by their names in the route, decoded.
@@ -124,10 +123,6 @@ pub(crate) async fn named_parts(parts: &mut Parts) -> Result<Vec<(String, String
     let path = RawPathParams::from_request_parts(parts, &()).await;
     let path = path.map_err(|_| Failure::bad_request("Invalid path"))?;
     Ok(path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
-}
-
-fn crowded() -> Failure {
-    Failure::unavailable("memory for requests and unread answers is used up; try again later")
 }
 
 /// Reads a body. Its bytes count with those that wait to be written.
@@ -139,7 +134,7 @@ async fn read_body(service: &Service, body: Body, held: &mut Unfinished) -> Resu
         while let Some(frame) = body.frame().await.transpose()? {
             let Ok(data) = frame.into_data() else { continue };
             if !held.has_room(data.len()) {
-                return Ok(Err(crowded()));
+                return Ok(Err(Failure::no_memory()));
             }
             held.add(data.len());
             bytes.extend_from_slice(&data);
@@ -163,6 +158,8 @@ struct Answered {
     service: Arc<Service>,
     caller: Caller,
     at: Arc<Snapshot>,
+    /// The bytes that it has in memory.
+    counted: Unfinished,
 }
 
 impl Answered {
@@ -218,15 +215,14 @@ impl Answered {
     }
 
     /// A body that counts as unsent until it is written.
-    fn held(&self, bytes: Vec<u8>) -> Body {
-        let held = Held::new(self.caller.unsent.clone(), bytes);
-        Body::new(WholeBody::new(Bytes::from_owner(held)))
+    fn held(self, bytes: Vec<u8>) -> Body {
+        Body::new(WholeBody::new(Bytes::from_owner(Held { bytes, _counted: self.counted })))
     }
 
     /// A body that reads the block as the client takes it.
     fn block(self, height: Height, bytes: u32) -> Body {
         let mut start = 0;
-        self.pieces(move |at| {
+        self.pieces(move |at, _| {
             let end = bytes.min(start + BLOCK_PIECE_BYTES);
             let piece = if start < end { at.block_bytes(height, start..end)? } else { None };
             start = end;
@@ -236,31 +232,29 @@ impl Answered {
 
     /// A body that makes rows as the client takes them.
     fn rows(self, rows: Rows) -> Body {
-        let Rows(mut next) = rows;
-        self.pieces(move |at| {
-            let piece = next(at)?;
-            Ok(piece)
-        })
+        let Rows(next) = rows;
+        self.pieces(next)
     }
 
     /// A body of pieces, each made when the client has taken the one before.
-    fn pieces(
-        self,
-        next: impl FnMut(&Snapshot) -> Result<Option<Vec<u8>>, birdhouse_chain::Error> + Send + 'static,
-    ) -> Body {
+    fn pieces(self, next: impl FnMut(&Snapshot, &Room) -> Result<Option<Vec<u8>>, Failure> + Send + 'static) -> Body {
         let deadline = Deadline::new(self.service.settings.limits.download_timeout, &self.caller.meter);
         let pieces = stream::unfold((self, next, deadline), |(answered, mut next, deadline)| async move {
-            let read = || next(&answered.at);
+            let room = Room::new(answered.caller.unsent.clone());
+            let read = || next(&answered.at, &room);
             let piece = answered.service.reads.offloaded(&answered.caller.meter, read).await;
             let piece = match piece.transpose()? {
-                Ok(piece) => {
-                    answered.caller.meter.sent(piece.len());
-                    Ok(Bytes::from(piece))
+                Ok(bytes) => room.settle(bytes.len()).map(|counted| Held { bytes, _counted: counted }),
+                Err(failure) => Err(failure),
+            };
+            let piece = match piece {
+                Ok(held) => {
+                    answered.caller.meter.sent(held.bytes.len());
+                    Ok(Bytes::from_owner(held))
                 }
-                Err(error) => {
-                    if !matches!(error, birdhouse_chain::Error::Cancelled) {
-                        tracing::error!(%error, "failed to read what a client downloads");
-                    }
+                Err(failure) => {
+                    let text = failure.into_refusal().text;
+                    tracing::debug!(reason = %text, "failed to make the rest of an answer");
                     Err(std::io::Error::other("the rest cannot be read"))
                 }
             };
@@ -308,14 +302,6 @@ impl Drop for Deadline {
 struct Held {
     bytes: Vec<u8>,
     _counted: Unfinished,
-}
-
-impl Held {
-    fn new(unsent: Unsent, bytes: Vec<u8>) -> Self {
-        let mut counted = Unfinished::new(unsent, usize::MAX);
-        counted.add(bytes.len());
-        Self { bytes, _counted: counted }
-    }
 }
 
 impl AsRef<[u8]> for Held {

@@ -1,14 +1,18 @@
 //! Shapes of the API's JSON. Amounts are in satoshis, times in seconds since 1970. An absent member is left out.
 
+use std::collections::HashMap;
+
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{BlockSummary, Height, ResolvedTransaction, ScriptStats, Snapshot, Spender};
 use bitcoin::block::Header;
 use bitcoin::hashes::Hash as _;
 use bitcoin::hex::DisplayHex;
 use bitcoin::{Network, OutPoint, TxIn, TxOut, Txid, consensus};
-use serde::Serialize;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
 use crate::failure::Failure;
+use crate::room::Each;
 use crate::script;
 
 /// A block.
@@ -37,18 +41,11 @@ pub(crate) struct BlockStatusJson {
     pub(crate) next_best: Option<String>,
 }
 
-/// A transaction.
-#[derive(Debug, Serialize)]
-pub(crate) struct TransactionJson {
-    txid: Txid,
-    version: u32,
-    locktime: u32,
-    vin: Vec<InputJson>,
-    vout: Vec<OutputJson>,
-    size: usize,
-    weight: u64,
-    sigops: usize,
-    fee: u64,
+/// A transaction, whose inputs and outputs are made as they are written.
+#[derive(Debug)]
+pub(crate) struct TransactionJson<'a> {
+    found: &'a ResolvedTransaction,
+    network: Network,
     status: StatusJson,
 }
 
@@ -182,29 +179,39 @@ impl BlockJson {
     }
 }
 
-impl TransactionJson {
-    pub(crate) fn of(at: &Snapshot, found: &ResolvedTransaction, network: Network) -> Self {
-        let ResolvedTransaction { txid, transaction, prevouts, block } = found;
-        let is_coinbase = transaction.is_coinbase();
-        let taken: u64 = prevouts.iter().map(|output| output.value.to_sat()).sum();
-        let paid: u64 = transaction.output.iter().map(|output| output.value.to_sat()).sum();
-        let known: std::collections::HashMap<OutPoint, &TxOut> =
+impl<'a> TransactionJson<'a> {
+    pub(crate) fn of(at: &Snapshot, found: &'a ResolvedTransaction, network: Network) -> Self {
+        Self { found, network, status: StatusJson::of(at, found.block) }
+    }
+
+    fn sigops(&self) -> usize {
+        let ResolvedTransaction { transaction, prevouts, .. } = self.found;
+        let known: HashMap<OutPoint, &TxOut> =
             transaction.input.iter().map(|input| input.previous_output).zip(prevouts).collect();
-        let sigops = transaction.total_sigop_cost(|outpoint| known.get(outpoint).map(|output| (*output).clone()));
+        transaction.total_sigop_cost(|outpoint| known.get(outpoint).map(|output| (*output).clone()))
+    }
+}
+
+impl Serialize for TransactionJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let ResolvedTransaction { txid, transaction, prevouts, .. } = self.found;
+        let (is_coinbase, network) = (transaction.is_coinbase(), self.network);
         let prevouts = prevouts.iter().map(Some).chain(std::iter::repeat(None));
-        let input = |(input, prevout): (&TxIn, Option<&TxOut>)| InputJson::of(input, prevout, is_coinbase, network);
-        Self {
-            txid: *txid,
-            version: transaction.version.0.cast_unsigned(),
-            locktime: transaction.lock_time.to_consensus_u32(),
-            vin: transaction.input.iter().zip(prevouts).map(input).collect(),
-            vout: transaction.output.iter().map(|output| OutputJson::of(output, network)).collect(),
-            size: transaction.total_size(),
-            weight: transaction.weight().to_wu(),
-            sigops,
-            fee: if is_coinbase { 0 } else { taken.saturating_sub(paid) },
-            status: StatusJson::of(at, *block),
-        }
+        let inputs = transaction.input.iter().zip(prevouts);
+        let inputs = inputs.map(|(input, prevout)| InputJson::of(input, prevout, is_coinbase, network));
+        let outputs = transaction.output.iter().map(|output| OutputJson::of(output, network));
+        let mut shape = serializer.serialize_struct("Transaction", 10)?;
+        shape.serialize_field("txid", txid)?;
+        shape.serialize_field("version", &transaction.version.0.cast_unsigned())?;
+        shape.serialize_field("locktime", &transaction.lock_time.to_consensus_u32())?;
+        shape.serialize_field("vin", &Each::of(inputs))?;
+        shape.serialize_field("vout", &Each::of(outputs))?;
+        shape.serialize_field("size", &transaction.total_size())?;
+        shape.serialize_field("weight", &transaction.weight().to_wu())?;
+        shape.serialize_field("sigops", &self.sigops())?;
+        shape.serialize_field("fee", &self.found.fee())?;
+        shape.serialize_field("status", &self.status)?;
+        shape.end()
     }
 }
 

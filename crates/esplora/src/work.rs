@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use crate::failure::Failure;
 use crate::params::Params;
 use crate::reply::Answer;
+use crate::room::Room;
 use crate::service::Service;
 
 /// A request, with the view of the index that its answer sees.
@@ -24,6 +25,8 @@ pub struct Question<'a> {
     pub at: &'a Snapshot,
     /// Parts of the request.
     pub params: &'a Params,
+    /// The memory of the answer.
+    pub(crate) room: &'a Room,
 }
 
 /// The function that answers a question.
@@ -48,10 +51,13 @@ impl Service {
         self: &Arc<Self>,
         meter: &Arc<Meter>,
         (lane, endpoint): (Lane, Endpoint),
-        params: &Arc<Params>,
+        (params, room): (&Arc<Params>, &Arc<Room>),
         at: &Arc<Snapshot>,
     ) -> Answer {
-        let ask = |at: &Snapshot| caught(|| endpoint(&Question { service: self, at, params }));
+        let ask = |at: &Snapshot| {
+            room.clear();
+            caught(|| endpoint(&Question { service: self, at, params, room }))
+        };
         match lane {
             Lane::Memory => {
                 let _turn = self.reads.turn(meter).await;
@@ -59,9 +65,9 @@ impl Service {
             }
             Lane::Index => match self.reads.inline(meter, || within_budget(at, ask)).await {
                 Some(answer) => answer,
-                None => self.long_answer(meter, endpoint, params, at).await,
+                None => self.long_answer(meter, endpoint, (params, room), at).await,
             },
-            Lane::Blocks => self.long_answer(meter, endpoint, params, at).await,
+            Lane::Blocks => self.long_answer(meter, endpoint, (params, room), at).await,
             Lane::Node => {
                 let _turn = self.node_calls.take(meter).await;
                 offload(|| ask(at))
@@ -75,13 +81,15 @@ impl Service {
         self: &Arc<Self>,
         meter: &Arc<Meter>,
         endpoint: Endpoint,
-        params: &Arc<Params>,
+        (params, room): (&Arc<Params>, &Arc<Room>),
         at: &Arc<Snapshot>,
     ) -> Answer {
+        room.clear();
         let (departure, _present) = oneshot::channel();
-        let (service, meter, params, at) = (Arc::clone(self), Arc::clone(meter), Arc::clone(params), Arc::clone(at));
+        let (service, meter, at) = (Arc::clone(self), Arc::clone(meter), Arc::clone(at));
+        let (params, room) = (Arc::clone(params), Arc::clone(room));
         let answer = tokio::spawn(async move {
-            let ask = || caught(|| endpoint(&Question { service: &service, at: &at, params: &params }));
+            let ask = || caught(|| endpoint(&Question { service: &service, at: &at, params: &params, room: &room }));
             service.reads.answered(&meter, departure, ask).await
         });
         answer.await.unwrap_or_else(|_| Err(Failure::internal()))

@@ -101,6 +101,27 @@ impl Unfinished {
         self.bytes += bytes;
         self.unsent.add(bytes);
     }
+
+    /// Counts a part of a reply that was begun, if the pools have room for it; false if they have none.
+    pub fn take(&mut self, bytes: usize) -> bool {
+        let has_room = self.bytes.saturating_add(bytes) <= self.bytes_max && self.unsent.takes(self.bytes, bytes);
+        if has_room {
+            self.add(bytes);
+        }
+        has_room
+    }
+
+    /// Takes back a part of what was counted.
+    pub fn give_back(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.unsent.subtract(bytes);
+    }
+
+    /// Bytes that are counted.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 impl Drop for Unfinished {
@@ -139,6 +160,18 @@ mod tests {
         assert!(other.takes(0, 200_000));
         one.add(1_850_000);
         assert!(!other.takes(0, SHARE_BYTES + 1) && other.takes(1_000, SHARE_BYTES - 1_000));
+    }
+
+    #[test]
+    fn a_reply_that_was_begun_takes_its_room_before_it_grows_and_gives_back_what_it_did_not_need() {
+        let [one, other] = two(1_000_000, 100_000);
+        let mut reply = Unfinished::new(one, usize::MAX);
+        assert!(reply.take(150_000) && !reply.take(50_001) && reply.take(50_000));
+        assert_eq!(reply.bytes(), 200_000);
+        reply.give_back(199_000);
+        assert_eq!((reply.bytes(), other.all.bytes.load(Ordering::Relaxed)), (1_000, 1_000));
+        drop(reply);
+        assert_eq!(other.all.bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]

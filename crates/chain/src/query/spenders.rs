@@ -17,26 +17,26 @@ use crate::txnum::TxNum;
 impl Snapshot {
     /// Returns the input that spends an output; `None` if there is none, or no such output.
     pub fn spender_of(&self, outpoint: OutPoint) -> Result<Option<Spender>> {
-        Ok(self.find_spenders(outpoint.txid, Some(outpoint.vout))?.and_then(|mut found| found.remove(&outpoint.vout)))
+        let found = self.find_spenders(outpoint.txid, Some(outpoint.vout))?;
+        Ok(found.and_then(|(_, mut found)| found.remove(&outpoint.vout)))
     }
 
     /// Returns for each output of a transaction the input that spends it; `None` if neither chain nor mempool holds the
     /// transaction.
     pub fn spenders_of(&self, txid: Txid) -> Result<Option<Vec<Option<Spender>>>> {
-        let Some(outputs) = self.output_count(txid)? else { return Ok(None) };
-        let mut found = self.find_spenders(txid, None)?.unwrap_or_default();
+        let Some((outputs, mut found)) = self.find_spenders(txid, None)? else { return Ok(None) };
         Ok(Some((0..outputs).map(|vout| found.remove(&vout)).collect()))
     }
 
-    /// The number of outputs of a transaction.
-    fn output_count(&self, txid: Txid) -> Result<Option<u32>> {
+    /// Returns the number of outputs of a transaction; `None` if neither chain nor mempool holds it.
+    pub fn output_count(&self, txid: Txid) -> Result<Option<u32>> {
         let Some(raw) = self.transaction_bytes(txid)? else { return Ok(None) };
-        let count = Block::of_transaction(&raw).map_err(Error::unreadable_block)?.outputs.len();
-        Ok(Some(u32::try_from(count).expect("a transaction has fewer than 2^32 outputs")))
+        Ok(Some(count_of(&Block::of_transaction(&raw).map_err(Error::unreadable_block)?)))
     }
 
-    /// The spenders of one output or of all, by vout; `None` if there is no such transaction.
-    fn find_spenders(&self, txid: Txid, only: Option<u32>) -> Result<Option<HashMap<u32, Spender>>> {
+    /// The number of a transaction's outputs, and the spenders of one output or of all, by vout; `None` if there is no
+    /// such transaction.
+    fn find_spenders(&self, txid: Txid, only: Option<u32>) -> Result<Option<(u32, HashMap<u32, Spender>)>> {
         let Some(raw) = self.transaction_bytes(txid)? else { return Ok(None) };
         let funding = Block::of_transaction(&raw).map_err(Error::unreadable_block)?;
         let mut found = HashMap::new();
@@ -54,7 +54,7 @@ impl Snapshot {
                 self.find_confirmed(&scripthash, (txid, funding), vouts.into_iter().collect(), &mut found)?;
             }
         }
-        Ok(Some(found))
+        Ok(Some((count_of(&funding), found)))
     }
 
     /// Adds the confirmed spenders of outputs of one script.
@@ -73,4 +73,8 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+fn count_of(transaction: &Block<'_>) -> u32 {
+    u32::try_from(transaction.outputs.len()).expect("a transaction has fewer than 2^32 outputs")
 }

@@ -75,7 +75,7 @@ fn status(question: &Question<'_>) -> Answer {
         "entries_per_header_file": HEADERS_A_FILE,
         "entries_per_filter_file": FILTERS_A_FILE,
     });
-    Reply::json(&status, Cache::seconds(GROWING_S))
+    Reply::json(question.room, &status, Cache::seconds(GROWING_S))
 }
 
 /// Returns a hash as it is shown: reversed.
@@ -166,7 +166,7 @@ fn records(question: &Question<'_>, records_of: Records, heights: Range<u32>, he
         next = end;
         Ok(Some(piece))
     };
-    Ok(Reply::new(Content::Pieces(Rows(Box::new(pieces))), cache))
+    Ok(Reply::new(Content::Pieces(Rows::of(pieces)), cache))
 }
 
 /// Filters of a file, each behind its length, computed while the client reads them.
@@ -182,7 +182,7 @@ fn filters(question: &Question<'_>) -> Answer {
         piece.extend(filter);
         Ok(Some(piece))
     };
-    Ok(Reply::new(Content::Pieces(Rows(Box::new(pieces))), cache))
+    Ok(Reply::new(Content::Pieces(Rows::of(pieces)), cache))
 }
 
 fn filter(question: &Question<'_>) -> Answer {

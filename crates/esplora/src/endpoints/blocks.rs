@@ -3,11 +3,11 @@
 use birdhouse_chain::Height;
 use bitcoin::hex::DisplayHex as _;
 
-use super::{Media, Route};
+use super::{Media, Route, transactions_json};
 use crate::failure::Failure;
 use crate::limits::{BLOCKS_PAGE, PAGE};
 use crate::reply::{Answer, Cache, Content, Reply};
-use crate::shapes::{BlockJson, BlockStatusJson, TransactionJson};
+use crate::shapes::{BlockJson, BlockStatusJson};
 use crate::work::{Lane, Question};
 
 pub(super) const ROUTES: &[Route] = &[
@@ -50,7 +50,7 @@ fn page(question: &Question<'_>, top: Height) -> Answer {
     }
     let heights = (0..=top.0).rev().take(BLOCKS_PAGE as usize);
     let blocks = heights.map(|height| BlockJson::of(question.at, Height(height))?.ok_or_else(Failure::no_block));
-    Reply::json(&blocks.collect::<Result<Vec<_>, _>>()?, Cache::SHORT)
+    Reply::json(question.room, &blocks.collect::<Result<Vec<_>, _>>()?, Cache::SHORT)
 }
 
 fn tip_height(question: &Question<'_>) -> Answer {
@@ -70,7 +70,7 @@ fn hash_at(question: &Question<'_>) -> Answer {
 fn block(question: &Question<'_>) -> Answer {
     let height = named(question)?;
     let block = BlockJson::of(question.at, height)?.ok_or_else(Failure::no_block)?;
-    Ok(Reply::json(&block, Cache::LONG)?.modified(Some(block.timestamp)))
+    Ok(Reply::json(question.room, &block, Cache::LONG)?.modified(Some(block.timestamp)))
 }
 
 fn status(question: &Question<'_>) -> Answer {
@@ -82,7 +82,7 @@ fn status(question: &Question<'_>) -> Answer {
         height: height.map(|height| height.0),
         next_best: next.map(|hash| hash.to_string()),
     };
-    Reply::json(&status, Cache::by_depth(at, height))
+    Reply::json(question.room, &status, Cache::by_depth(at, height))
 }
 
 fn header(question: &Question<'_>) -> Answer {
@@ -101,7 +101,7 @@ fn raw(question: &Question<'_>) -> Answer {
 fn txids(question: &Question<'_>) -> Answer {
     let height = named(question)?;
     let txids = question.at.txids_of_block(height)?.ok_or_else(Failure::no_block)?;
-    of_block(question, height, Reply::json(&txids, Cache::LONG))
+    of_block(question, height, Reply::json(question.room, &txids, Cache::LONG))
 }
 
 fn txid(question: &Question<'_>) -> Answer {
@@ -132,9 +132,7 @@ fn transactions_from(question: &Question<'_>, start: u32) -> Answer {
         return Err(Failure::bad_request(format!("start index must be a multiple of {PAGE}")));
     }
     let found = question.at.resolved_in_block(height, start, page)?;
-    let network = question.service.settings.network;
-    let transactions: Vec<_> = found.iter().map(|found| TransactionJson::of(question.at, found, network)).collect();
-    Reply::json(&transactions, Cache::by_depth(question.at, Some(height)))
+    transactions_json(question, &found, Cache::by_depth(question.at, Some(height)))
 }
 
 /// The height of the block that the path names.

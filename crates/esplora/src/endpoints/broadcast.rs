@@ -46,13 +46,13 @@ fn send(question: &Question<'_>, hex: &str) -> Answer {
 fn package(question: &Question<'_>) -> Answer {
     let transactions = transactions(question)?;
     let answer = question.service.node()?.submit_package(&transactions);
-    Reply::json(&answer.map_err(|error| refused("submitpackage", error))?, Cache::SHORT)
+    Reply::json(question.room, &answer.map_err(|error| refused("submitpackage", error))?, Cache::SHORT)
 }
 
 fn test(question: &Question<'_>) -> Answer {
     let transactions = transactions(question)?;
     let answer = question.service.node()?.test_mempool_accept(&transactions);
-    Reply::json(&answer.map_err(|error| refused("testmempoolaccept", error))?, Cache::SHORT)
+    Reply::json(question.room, &answer.map_err(|error| refused("testmempoolaccept", error))?, Cache::SHORT)
 }
 
 fn refused(method: &str, error: NodeError) -> Failure {

@@ -1,20 +1,22 @@
 //! `/internal`: whole blocks, the whole mempool and many transactions at once, for the back end of mempool's site. Only
 //! private listeners serve it, for one request may cost what the chain or the mempool is large.
 
-use birdhouse_chain::{Error, Snapshot};
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+use birdhouse_chain::Snapshot;
 use bitcoin::{Network, OutPoint, Txid};
 
 use super::Route;
+use super::transactions::write_outspends;
 use crate::failure::Failure;
 use crate::limits::INTERNAL_PAGE;
-use crate::reply::{Answer, Reply};
+use crate::reply::{Answer, ListPiece, Reply};
 use crate::shapes::{OutspendJson, TransactionJson};
 use crate::work::{Lane, Question};
 
 /// Transactions of a block that are read together: each piece with many inputs reads the block.
 const OF_BLOCK_TOGETHER: u32 = 2000;
-/// Transactions, or outputs, of a list that are read together.
-const TOGETHER: usize = 50;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/internal/block/{hash}/txs", Lane::Memory, of_block, "All transactions of a block."),
@@ -46,28 +48,31 @@ fn of_block(question: &Question<'_>) -> Answer {
     let height = question.at.block_height(&question.params.block_hash()?).ok_or_else(Failure::no_block)?;
     let count = question.at.block_summary(height).ok_or_else(Failure::no_block)?.tx_count;
     let network = question.network();
-    let mut first = 0;
-    Reply::list(move |at| {
-        if first >= count {
-            return Ok(None);
+    let (mut first, mut read) = (0, VecDeque::new());
+    Reply::list(move |at, list| {
+        while !list.is_full() {
+            if read.is_empty() && first < count {
+                read = at.resolved_in_block(height, first, OF_BLOCK_TOGETHER)?.into();
+                first += OF_BLOCK_TOGETHER;
+            }
+            let Some(found) = read.pop_front() else { return Ok(ControlFlow::Break(())) };
+            list.push(&TransactionJson::of(at, &found, network))?;
         }
-        let found = at.resolved_in_block(height, first, OF_BLOCK_TOGETHER)?;
-        first += OF_BLOCK_TOGETHER;
-        Ok(Some(found.iter().map(|found| TransactionJson::of(at, found, network)).collect()))
+        Ok(ControlFlow::Continue(()))
     })
 }
 
 fn mempool(question: &Question<'_>) -> Answer {
-    transactions(question.network(), page(question.at, None, usize::MAX))
+    transactions(question.network(), page(question, None, usize::MAX)?)
 }
 
 fn first_of_mempool(question: &Question<'_>) -> Answer {
-    transactions(question.network(), page(question.at, None, page_size(question)))
+    transactions(question.network(), page(question, None, page_size(question))?)
 }
 
 fn next_of_mempool(question: &Question<'_>) -> Answer {
     let last = question.params.txid("txid")?;
-    transactions(question.network(), page(question.at, Some(last), page_size(question)))
+    transactions(question.network(), page(question, Some(last), page_size(question))?)
 }
 
 fn page_size(question: &Question<'_>) -> usize {
@@ -75,12 +80,13 @@ fn page_size(question: &Question<'_>) -> usize {
 }
 
 /// The first transactions of the mempool after one, by txid.
-fn page(at: &Snapshot, last: Option<Txid>, count: usize) -> Vec<Txid> {
-    let all = at.mempool().txids().copied();
+fn page(question: &Question<'_>, last: Option<Txid>, count: usize) -> Result<Vec<Txid>, Failure> {
+    let _lent = question.room.lend(question.at.mempool().len() * size_of::<Txid>())?;
+    let all = question.at.mempool().txids().copied();
     let mut txids: Vec<Txid> = all.filter(|txid| last.is_none_or(|last| *txid > last)).collect();
     txids.sort_unstable();
     txids.truncate(count);
-    txids
+    Ok(txids)
 }
 
 fn in_mempool(question: &Question<'_>) -> Answer {
@@ -101,51 +107,48 @@ fn txids(question: &Question<'_>) -> Result<Vec<Txid>, Failure> {
 
 /// The transactions of a list, without those that are unknown.
 fn transactions(network: Network, txids: Vec<Txid>) -> Answer {
-    each(txids, move |at, txid| {
-        let found = at.resolved(*txid)?;
-        Ok(found.map(|found| TransactionJson::of(at, &found, network)))
+    each(txids, move |at, txid, list| {
+        let Some(found) = at.resolved(*txid)? else { return Ok(()) };
+        list.push(&TransactionJson::of(at, &found, network))
     })
 }
 
 fn outspends_of_transactions(question: &Question<'_>) -> Answer {
     let txids: Vec<String> = question.params.json()?;
-    each(txids, |at, txid| {
-        let found = match txid.parse() {
-            Ok(txid) => at.spenders_of(txid)?.unwrap_or_default(),
-            Err(_) => Vec::new(),
-        };
-        Ok(Some(found.into_iter().map(|spender| OutspendJson::of(at, spender)).collect::<Vec<_>>()))
+    each(txids, |at, text, list| {
+        let txid = text.parse::<Txid>().ok();
+        let count = txid.map_or(Ok(None), |txid| at.output_count(txid))?;
+        list.push_with(|json| match txid.zip(count) {
+            Some((txid, count)) => write_outspends(at, txid, count, json),
+            None => json.text("[]"),
+        })
     })
 }
 
 fn outspends(question: &Question<'_>) -> Answer {
     let outpoints: Vec<String> = question.params.json()?;
-    each(outpoints, |at, outpoint| {
+    each(outpoints, |at, outpoint, list| {
         let spender = match outpoint.parse::<OutPoint>() {
             Ok(outpoint) => at.spender_of(outpoint)?,
             Err(_) => None,
         };
-        Ok(Some(OutspendJson::of(at, spender)))
+        list.push(&OutspendJson::of(at, spender))
     })
 }
 
 /// A list that is made of another one while the client reads it.
-fn each<T, J: serde::Serialize>(
+fn each<T: Send + 'static>(
     items: Vec<T>,
-    answer: impl Fn(&Snapshot, &T) -> Result<Option<J>, Error> + Send + 'static,
-) -> Answer
-where
-    T: Send + 'static,
-{
-    let mut done = 0;
-    Reply::list(move |at| {
-        let end = items.len().min(done + TOGETHER);
-        if done == end {
-            return Ok(None);
+    answer: impl Fn(&Snapshot, &T, &mut ListPiece<'_>) -> Result<(), Failure> + Send + 'static,
+) -> Answer {
+    let mut items = items.into_iter();
+    Reply::list(move |at, list| {
+        for item in items.by_ref() {
+            answer(at, &item, list)?;
+            if list.is_full() {
+                return Ok(ControlFlow::Continue(()));
+            }
         }
-        let found = items[done..end].iter().map(|item| answer(at, item));
-        let found: Result<Vec<Option<J>>, Error> = found.collect();
-        done = end;
-        Ok(Some(found?.into_iter().flatten().collect()))
+        Ok(ControlFlow::Break(()))
     })
 }

@@ -5,6 +5,7 @@ use bitcoin::Txid;
 use super::Route;
 use crate::limits::TXIDS_PAGE;
 use crate::reply::{Answer, Cache, Reply};
+use crate::room::Each;
 use crate::shapes::{MempoolJson, RecentJson};
 use crate::work::{Lane, Question};
 
@@ -32,11 +33,11 @@ fn mempool(question: &Question<'_>) -> Answer {
         total_fee: mempool.fees(),
         fee_histogram: mempool.fee_bins(BIN_VBYTES),
     };
-    Reply::json(&numbers, Cache::SHORT)
+    Reply::json(question.room, &numbers, Cache::SHORT)
 }
 
 fn txids(question: &Question<'_>) -> Answer {
-    Reply::json(&question.at.mempool().txids().collect::<Vec<_>>(), Cache::SHORT)
+    Reply::json(question.room, &Each::of(question.at.mempool().txids()), Cache::SHORT)
 }
 
 fn first_txids(question: &Question<'_>) -> Answer {
@@ -49,11 +50,12 @@ fn next_txids(question: &Question<'_>) -> Answer {
 
 fn txids_after(question: &Question<'_>, last: Option<Txid>) -> Answer {
     let count = question.params.query("max_txs").and_then(|max| max.parse().ok()).unwrap_or(TXIDS_PAGE);
+    let _lent = question.room.lend(question.at.mempool().len() * size_of::<&Txid>())?;
     let all = question.at.mempool().txids();
     let mut txids: Vec<&Txid> = all.filter(|txid| last.is_none_or(|last| **txid > last)).collect();
     txids.sort_unstable();
     txids.truncate(count.min(TXIDS_PAGE));
-    Reply::json(&txids, Cache::SHORT)
+    Reply::json(question.room, &txids, Cache::SHORT)
 }
 
 fn recent(question: &Question<'_>) -> Answer {
@@ -64,11 +66,11 @@ fn recent(question: &Question<'_>) -> Answer {
         vsize: transaction.vsize,
         value: transaction.input_sum(),
     };
-    Reply::json(&recent.iter().map(entry).collect::<Vec<_>>(), Cache::seconds(RECENT_S))
+    Reply::json(question.room, &recent.iter().map(entry).collect::<Vec<_>>(), Cache::seconds(RECENT_S))
 }
 
 fn fee_estimates(question: &Question<'_>) -> Answer {
     let tip = question.at.tip().hash;
     let estimates = question.service.fees.get(|| question.service.node(), tip)?;
-    Reply::json(&estimates, Cache::SHORT)
+    Reply::json(question.room, &estimates, Cache::SHORT)
 }

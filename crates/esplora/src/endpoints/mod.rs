@@ -14,8 +14,12 @@ pub(crate) mod v1;
 mod websocket;
 
 use axum::http::Method;
+use birdhouse_chain::ResolvedTransaction;
 
-use crate::work::{Endpoint, Lane};
+use crate::reply::{Answer, Cache, Reply};
+use crate::room::Each;
+use crate::shapes::TransactionJson;
+use crate::work::{Endpoint, Lane, Question};
 
 /// One endpoint.
 #[derive(Debug)]
@@ -91,4 +95,11 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
 /// Returns the endpoints that only private listeners have, too.
 pub(crate) fn internal() -> impl Iterator<Item = &'static Route> {
     internal::ROUTES.iter()
+}
+
+/// A list of transactions, each made as it is written.
+fn transactions_json(question: &Question<'_>, found: &[ResolvedTransaction], cache: Cache) -> Answer {
+    let _lent = question.room.lend(found.iter().map(ResolvedTransaction::bytes).sum())?;
+    let shapes = found.iter().map(|found| TransactionJson::of(question.at, found, question.network()));
+    Reply::json(question.room, &Each::of(shapes), cache)
 }

@@ -10,8 +10,8 @@ use crate::work::{Lane, Question};
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/openapi.json", Lane::Memory, document, "This list of endpoints, as an OpenAPI document.")];
 
-fn document(_: &Question<'_>) -> Answer {
-    Reply::json(&of_routes(super::all().chain(super::internal())), Cache::SHORT)
+fn document(question: &Question<'_>) -> Answer {
+    Reply::json(question.room, &of_routes(super::all().chain(super::internal())), Cache::SHORT)
 }
 
 /// The document of these routes. They are served bare, too; those under `/internal` by private listeners alone.

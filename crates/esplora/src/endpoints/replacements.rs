@@ -33,15 +33,15 @@ fn versions(question: &Question<'_>) -> Answer {
     let replaces: Vec<Txid> = question.at.mempool().replacements().of(&txid).collect();
     let tree = tree_of(question.at, &txid)?;
     let replaces = (!replaces.is_empty()).then_some(replaces);
-    Reply::json(&json!({ "replacements": tree, "replaces": replaces }), Cache::SHORT)
+    Reply::json(question.room, &json!({ "replacements": tree, "replaces": replaces }), Cache::SHORT)
 }
 
 fn replacements(question: &Question<'_>) -> Answer {
-    Reply::json(&newest(question.at, REPLACEMENTS_PAGE, |_| true)?, Cache::SHORT)
+    Reply::json(question.room, &newest(question.at, REPLACEMENTS_PAGE, |_| true)?, Cache::SHORT)
 }
 
 fn full_replacements(question: &Question<'_>) -> Answer {
-    Reply::json(&newest(question.at, REPLACEMENTS_PAGE, |tree| tree.full_rbf)?, Cache::SHORT)
+    Reply::json(question.room, &newest(question.at, REPLACEMENTS_PAGE, |tree| tree.full_rbf)?, Cache::SHORT)
 }
 
 /// A list in a query has indices between its brackets, or nothing.
@@ -56,5 +56,5 @@ fn times(question: &Question<'_>) -> Answer {
     let mempool = question.at.mempool();
     let txids = txids.iter().filter_map(|txid| txid.parse::<Txid>().ok());
     let times: Vec<u64> = txids.map(|txid| mempool.get(&txid).map_or(0, |found| found.first_seen)).collect();
-    Reply::json(&times, Cache::SHORT)
+    Reply::json(question.room, &times, Cache::SHORT)
 }

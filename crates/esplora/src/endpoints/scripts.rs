@@ -6,12 +6,12 @@ use birdhouse_chain::{Confirmation, ResolvedTransaction, ScriptHash};
 use bitcoin::Txid;
 use serde_json::json;
 
-use super::Route;
+use super::{Route, transactions_json};
 use crate::failure::Failure;
 use crate::limits::{ADDRESSES, MEMPOOL_PAGE, PAGE, SUMMARY_PAGE};
 use crate::params;
 use crate::reply::{Answer, Cache, Reply};
-use crate::shapes::{StatsJson, StatusJson, SummaryJson, TransactionJson, UnspentJson};
+use crate::shapes::{StatsJson, StatusJson, SummaryJson, UnspentJson};
 use crate::work::{Lane, Question};
 
 pub(super) const ROUTES: &[Route] = &[
@@ -52,7 +52,7 @@ fn stats(question: &Question<'_>) -> Answer {
     let mempool: StatsJson = question.at.unconfirmed_stats(&script).into();
     let name = if question.params.text("address").is_empty() { "scripthash" } else { "address" };
     let stats = json!({ name: question.params.text(name), "chain_stats": chain, "mempool_stats": mempool });
-    Reply::json(&stats, Cache::SHORT)
+    Reply::json(question.room, &stats, Cache::SHORT)
 }
 
 /// The mempool's newest, then the newest confirmed ones. With `after_txid` or `max_txs` as in mempool's fork.
@@ -103,7 +103,7 @@ fn unspent(question: &Question<'_>) -> Answer {
         let status = StatusJson::of(question.at, block);
         UnspentJson { txid: coin.txid, vout: coin.vout, status, value: coin.value }
     };
-    Reply::json(&coins.iter().map(output).collect::<Vec<_>>(), Cache::SHORT)
+    Reply::json(question.room, &coins.iter().map(output).collect::<Vec<_>>(), Cache::SHORT)
 }
 
 fn summary(question: &Question<'_>) -> Answer {
@@ -126,7 +126,7 @@ fn summary(question: &Question<'_>) -> Answer {
         time: question.at.block_time(change.height).unwrap_or_default(),
         tx_position: change.index,
     };
-    Reply::json(&changes.iter().map(entry).collect::<Vec<_>>(), Cache::SHORT)
+    Reply::json(question.room, &changes.iter().map(entry).collect::<Vec<_>>(), Cache::SHORT)
 }
 
 fn newest_of_addresses(question: &Question<'_>) -> Answer {
@@ -173,7 +173,5 @@ fn script(question: &Question<'_>) -> Result<ScriptHash, Failure> {
 }
 
 fn transactions(question: &Question<'_>, found: &[ResolvedTransaction]) -> Answer {
-    let network = question.service.settings.network;
-    let all: Vec<_> = found.iter().map(|found| TransactionJson::of(question.at, found, network)).collect();
-    Reply::json(&all, Cache::SHORT)
+    transactions_json(question, found, Cache::SHORT)
 }

@@ -1,5 +1,9 @@
 //! `/tx` and `/txs/outspends`.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+
 use birdhouse_chain::Snapshot;
 use birdhouse_chain::source::BlockId;
 use bitcoin::block::Header;
@@ -9,10 +13,15 @@ use bitcoin::{MerkleBlock, OutPoint, Txid, consensus};
 
 use super::{Media, Route};
 use crate::failure::Failure;
-use crate::limits::OUTSPENDS_TXIDS;
-use crate::reply::{Answer, Cache, Reply};
+use crate::limits::{OUTSPENDS_OUTPUTS, OUTSPENDS_TXIDS};
+use crate::reply::{Answer, Cache, Content, Reply};
+use crate::room::{Each, Json};
 use crate::shapes::{MerkleProofJson, OutspendJson, StatusJson, TransactionJson};
 use crate::work::{Lane, Question};
+
+/// Memory for each output of a transaction while the spenders are looked up: script hash, vout and spender, in a list
+/// and in maps.
+const SPENDER_BYTES: usize = 320;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/tx/{txid}", Lane::Index, transaction, "A transaction with the outputs that it spends."),
@@ -40,16 +49,18 @@ pub(super) const ROUTES: &[Route] = &[
 fn transaction(question: &Question<'_>) -> Answer {
     let found = question.at.resolved(question.params.txid("txid")?)?.ok_or_else(Failure::no_transaction)?;
     let cache = Cache::by_depth(question.at, found.block.map(|block| block.height));
-    Reply::json(&TransactionJson::of(question.at, &found, question.service.settings.network), cache)
+    let _lent = question.room.lend(found.bytes())?;
+    Reply::json(question.room, &TransactionJson::of(question.at, &found, question.network()), cache)
 }
 
 fn status(question: &Question<'_>) -> Answer {
     let block = block_of(question.at, question.params.txid("txid")?)?;
-    Reply::json(&StatusJson::of(question.at, block), cache_of(question.at, block))
+    Reply::json(question.room, &StatusJson::of(question.at, block), cache_of(question.at, block))
 }
 
 fn hex(question: &Question<'_>) -> Answer {
     let (bytes, cache) = bytes(question)?;
+    question.room.take(2 * bytes.len())?;
     Reply::text(bytes.to_lower_hex_string(), cache)
 }
 
@@ -69,31 +80,64 @@ fn outspend(question: &Question<'_>) -> Answer {
     let outpoint = OutPoint { txid: question.params.txid("txid")?, vout: question.params.number("vout")? };
     let spender = question.at.spender_of(outpoint)?;
     let cache = cache_of(question.at, spender.and_then(|spender| spender.block));
-    Reply::json(&OutspendJson::of(question.at, spender), cache)
+    Reply::json(question.room, &OutspendJson::of(question.at, spender), cache)
 }
 
 fn outspends(question: &Question<'_>) -> Answer {
-    let found = question.at.spenders_of(question.params.txid("txid")?)?.ok_or_else(Failure::no_transaction)?;
-    let spends: Vec<_> = found.into_iter().map(|spender| OutspendJson::of(question.at, spender)).collect();
-    Reply::json(&spends, Cache::SHORT)
+    let mut json = Json::new(question.room);
+    let txid = question.params.txid("txid")?;
+    let count = question.at.output_count(txid)?.ok_or_else(Failure::no_transaction)?;
+    write_outspends(question.at, txid, count, &mut json)?;
+    Ok(Reply::new(Content::Json(json.into_bytes()), Cache::SHORT))
 }
 
-/// Unknown transactions have an empty list.
+/// Writes the inputs that spend the `count` outputs of a transaction.
+pub(super) fn write_outspends(at: &Snapshot, txid: Txid, count: u32, json: &mut Json<'_>) -> Result<(), Failure> {
+    let _lent = json.room().lend(count as usize * SPENDER_BYTES)?;
+    let found = at.spenders_of(txid)?.ok_or_else(Failure::no_transaction)?;
+    json.value(&Each::of(found.into_iter().map(|spender| OutspendJson::of(at, spender))))
+}
+
+/// One list for each txid of the query, as in mempool's electrs, also where one repeats; unknown transactions have an
+/// empty list. Each transaction is looked up once.
 fn outspends_of_many(question: &Question<'_>) -> Answer {
     let txids = question.params.query("txids").ok_or_else(|| Failure::bad_request("No txids specified"))?;
     let txids: Vec<&str> = txids.split(',').collect();
     if txids.len() > OUTSPENDS_TXIDS {
         return Err(Failure::bad_request("Too many txids requested"));
     }
-    let mut all = Vec::with_capacity(txids.len());
-    for txid in txids {
-        let found = match txid.parse::<Txid>() {
-            Ok(txid) => question.at.spenders_of(txid)?.unwrap_or_default(),
-            Err(_) => Vec::new(),
-        };
-        all.push(found.into_iter().map(|spender| OutspendJson::of(question.at, spender)).collect::<Vec<_>>());
+    let counts = output_counts(question.at, &txids)?;
+    let outputs: u64 = txids.iter().map(|txid| u64::from(counts[txid])).sum();
+    if outputs > OUTSPENDS_OUTPUTS {
+        return Err(Failure::bad_request("Too many outputs requested"));
     }
-    Reply::json(&all, Cache::SHORT)
+    let (mut json, mut written) = (Json::new(question.room), HashMap::new());
+    for (at, text) in txids.iter().enumerate() {
+        json.text(if at == 0 { "[" } else { "," })?;
+        if let Some(known) = written.get(text) {
+            json.again(Range::clone(known))?;
+            continue;
+        }
+        let start = json.len();
+        match text.parse() {
+            Ok(txid) if counts[text] > 0 => write_outspends(question.at, txid, counts[text], &mut json)?,
+            _ => json.text("[]")?,
+        }
+        written.insert(*text, start..json.len());
+    }
+    json.text("]")?;
+    Ok(Reply::new(Content::Json(json.into_bytes()), Cache::SHORT))
+}
+
+/// The numbers of outputs of transactions; 0 of what is none.
+fn output_counts<'a>(at: &Snapshot, txids: &[&'a str]) -> Result<HashMap<&'a str, u32>, Failure> {
+    let mut counts = HashMap::new();
+    for text in txids {
+        if let Entry::Vacant(new) = counts.entry(*text) {
+            new.insert(text.parse().map_or(Ok(None), |txid| at.output_count(txid))?.unwrap_or(0));
+        }
+    }
+    Ok(counts)
 }
 
 fn merkle_proof(question: &Question<'_>) -> Answer {
@@ -101,7 +145,7 @@ fn merkle_proof(question: &Question<'_>) -> Answer {
     let branch = question.at.merkle(txid, block.height)?.ok_or_else(Failure::internal)?;
     let merkle = branch.siblings.into_iter().map(|hash| Txid::from_byte_array(hash).to_string()).collect();
     let proof = MerkleProofJson { block_height: block.height.0, merkle, pos: branch.position };
-    Reply::json(&proof, cache_of(question.at, Some(block)))
+    Reply::json(question.room, &proof, cache_of(question.at, Some(block)))
 }
 
 fn merkleblock_proof(question: &Question<'_>) -> Answer {

@@ -46,16 +46,16 @@ pub(super) const ROUTES: &[Route] = &[
 
 fn recommended_fees(question: &Question<'_>) -> Answer {
     let rates = question.rates()?;
-    Reply::json(&rates.map(f64::ceil).to_json(), Cache::SHORT)
+    Reply::json(question.room, &rates.map(f64::ceil).to_json(), Cache::SHORT)
 }
 
 fn precise_fees(question: &Question<'_>) -> Answer {
     let rates = question.rates()?;
-    Reply::json(&rates.map(|rate| (rate * 1000.0).round() / 1000.0).to_json(), Cache::SHORT)
+    Reply::json(question.room, &rates.map(|rate| (rate * 1000.0).round() / 1000.0).to_json(), Cache::SHORT)
 }
 
 fn mempool_blocks(question: &Question<'_>) -> Answer {
-    Reply::json(&projected(&question.projection()), Cache::SHORT)
+    Reply::json(question.room, &projected(&question.projection()), Cache::SHORT)
 }
 
 /// The blocks that miners would make now.
@@ -70,7 +70,7 @@ pub(crate) fn projected(projection: &Projection) -> Vec<Value> {
 }
 
 fn difficulty(question: &Question<'_>) -> Answer {
-    Reply::json(&estimate(question.at)?, Cache::SHORT)
+    Reply::json(question.room, &estimate(question.at)?, Cache::SHORT)
 }
 
 /// The estimate of the next adjustment of the difficulty.
@@ -93,7 +93,7 @@ fn block_at_time(question: &Question<'_>) -> Answer {
     let block = question.at.block_at_time(time).ok_or_else(Failure::no_block)?;
     let time = question.at.block_time(block.height).ok_or_else(Failure::internal)?;
     let found = json!({ "height": block.height.0, "hash": block.hash, "timestamp": clock::iso(time) });
-    Reply::json(&found, Cache::SHORT)
+    Reply::json(question.room, &found, Cache::SHORT)
 }
 
 /// The members of Core's `validateaddress`.
@@ -102,7 +102,7 @@ fn validate_address(question: &Question<'_>) -> Answer {
     let network = question.service.settings.network;
     let parsed = read_address(text).and_then(|address| address.require_network(network).ok());
     let Some(address) = parsed else {
-        return Reply::json(&json!({ "isvalid": false, "error": "Invalid address" }), Cache::SHORT);
+        return Reply::json(question.room, &json!({ "isvalid": false, "error": "Invalid address" }), Cache::SHORT);
     };
     let script = address.script_pubkey();
     let mut found = json!({
@@ -113,7 +113,7 @@ fn validate_address(question: &Question<'_>) -> Answer {
         found["witness_version"] = json!(program.version().to_num());
         found["witness_program"] = json!(program.program().as_bytes().to_lower_hex_string());
     }
-    Reply::json(&found, Cache::SHORT)
+    Reply::json(question.room, &found, Cache::SHORT)
 }
 
 /// A confirmed transaction has no relatives that matter.
@@ -122,13 +122,14 @@ fn cpfp(question: &Question<'_>) -> Answer {
     let mempool = question.at.mempool();
     let Some(found) = mempool.get(&txid) else {
         question.at.transaction_block(txid)?.ok_or_else(Failure::no_transaction)?;
-        return Reply::json(&json!({ "ancestors": [] }), Cache::SHORT);
+        return Reply::json(question.room, &json!({ "ancestors": [] }), Cache::SHORT);
     };
     let (ancestors, descendants) = (family::ancestors(mempool, txid), family::descendants(mempool, txid));
     let best = descendants.iter().max_by(|left, right| rate(left).total_cmp(&rate(right)));
     let family = || ancestors.iter().chain(std::iter::once(found));
     let (fee, vsize) = family().fold((0, 0), |(fee, vsize), one| (fee + one.fee, vsize + one.vsize));
     Reply::json(
+        question.room,
         &json!({
             "ancestors": shortly(&ancestors)?,
             "bestDescendant": best.map(one).transpose()?,
@@ -156,7 +157,7 @@ fn rate(transaction: &MempoolTransaction) -> f64 {
 
 fn block(question: &Question<'_>) -> Answer {
     let height = question.at.block_height(&question.params.block_hash()?).ok_or_else(Failure::no_block)?;
-    Reply::json(&BlockJson::of(question.at, height)?.ok_or_else(Failure::no_block)?, Cache::LONG)
+    Reply::json(question.room, &BlockJson::of(question.at, height)?.ok_or_else(Failure::no_block)?, Cache::LONG)
 }
 
 fn newest_blocks(question: &Question<'_>) -> Answer {
@@ -173,7 +174,7 @@ fn page(question: &Question<'_>, top: Height) -> Answer {
     }
     let heights = (0..=top.0).rev().take(BLOCKS_PAGE_V1);
     let blocks = heights.map(|height| BlockJson::of(question.at, Height(height))?.ok_or_else(Failure::no_block));
-    Reply::json(&blocks.collect::<Result<Vec<_>, _>>()?, Cache::SHORT)
+    Reply::json(question.room, &blocks.collect::<Result<Vec<_>, _>>()?, Cache::SHORT)
 }
 
 fn elsewhere(_: &Question<'_>) -> Answer {

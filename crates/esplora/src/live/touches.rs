@@ -2,45 +2,65 @@
 
 use std::collections::HashSet;
 
-use birdhouse_chain::{Height, Result, ScriptHash, Snapshot};
+use birdhouse_chain::{Height, ResolvedTransaction, ScriptHash, Snapshot};
 use bitcoin::{Network, Txid};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+use crate::failure::Failure;
 use crate::limits::TRACKED_SHOWN;
+use crate::room::Each;
 use crate::shapes::TransactionJson;
+use crate::work::Question;
+
+/// Bytes of JSON for each byte of a transaction and of the outputs that it spends, and for each input and output.
+const BYTES_A_BYTE: usize = 6;
+const BYTES_A_PART: usize = 400;
 
 /// The transactions of a script that a change touched, at most [`TRACKED_SHOWN`] of each kind.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct Touches {
+#[derive(Serialize)]
+pub(crate) struct Touches<'a> {
     /// New ones in the mempool.
-    pub(crate) mempool: Vec<TransactionJson>,
+    pub(crate) mempool: Listed<'a>,
     /// Those of new blocks.
-    pub(crate) confirmed: Vec<TransactionJson>,
+    pub(crate) confirmed: Listed<'a>,
     /// Those that left without having been confirmed.
-    pub(crate) removed: Vec<TransactionJson>,
+    pub(crate) removed: Listed<'a>,
 }
 
-impl Touches {
-    /// Compares two snapshots. New blocks begin at `first`. Entries are counted before anything is read about them.
+/// Transactions as one snapshot has them.
+pub(crate) struct Listed<'a> {
+    at: &'a Snapshot,
+    network: Network,
+    found: Vec<ResolvedTransaction>,
+}
+
+impl<'a> Touches<'a> {
+    /// Compares two snapshots. New blocks begin at `first`. Entries are counted before anything is read about them, and
+    /// their text has room before it is made.
     pub(crate) fn between(
-        (before, at): (&Snapshot, &Snapshot),
+        (before, at): (&'a Snapshot, &'a Snapshot),
         script: &ScriptHash,
         first: Option<Height>,
-        network: Network,
-    ) -> Result<Self> {
+        question: &Question<'_>,
+    ) -> Result<Self, Failure> {
         let txids = |at: &Snapshot| at.mempool().txids_of_script(script).collect::<HashSet<Txid>>();
         let (old, new) = (txids(before), txids(at));
-        let resolved = |at: &Snapshot, txids: Vec<Txid>| -> Result<Vec<TransactionJson>> {
-            let found = txids.into_iter().map(|txid| at.resolved(txid));
-            let found = found.collect::<Result<Vec<_>>>()?;
-            Ok(found.iter().flatten().map(|found| TransactionJson::of(at, found, network)).collect())
+        let listed = |at: &'a Snapshot, found: Vec<ResolvedTransaction>| {
+            question.room.take(found.iter().map(json_bytes).sum())?;
+            Ok::<_, Failure>(Listed { at, network: question.network(), found })
+        };
+        let resolved = |at: &'a Snapshot, txids: Vec<Txid>| {
+            let mut found = Vec::with_capacity(txids.len());
+            for txid in txids {
+                found.extend(at.resolved(txid)?);
+            }
+            listed(at, found)
         };
         let added = newest(at, new.difference(&old).copied().collect());
         let mut removed = newest(before, old.difference(&new).copied().collect());
         let mut confirmed = Vec::new();
         if let Some(first) = first {
-            let found = at.newest_since(script, first, TRACKED_SHOWN)?;
-            confirmed = found.iter().map(|found| TransactionJson::of(at, found, network)).collect();
+            confirmed = at.newest_since(script, first, TRACKED_SHOWN)?;
             let mut gone = Vec::with_capacity(removed.len());
             for txid in removed {
                 if at.transaction_block(txid)?.is_none() {
@@ -49,13 +69,37 @@ impl Touches {
             }
             removed = gone;
         }
-        Ok(Self { mempool: resolved(at, added)?, confirmed, removed: resolved(before, removed)? })
+        Ok(Self {
+            mempool: resolved(at, added)?,
+            confirmed: listed(at, confirmed)?,
+            removed: resolved(before, removed)?,
+        })
     }
 
     /// True if there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.mempool.is_empty() && self.confirmed.is_empty() && self.removed.is_empty()
     }
+}
+
+impl Listed<'_> {
+    /// True if there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+}
+
+impl Serialize for Listed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let shapes = self.found.iter().map(|found| TransactionJson::of(self.at, found, self.network));
+        Each::of(shapes).serialize(serializer)
+    }
+}
+
+/// The length of a transaction's JSON, estimated: each script stands there in hexadecimal and as text.
+fn json_bytes(found: &ResolvedTransaction) -> usize {
+    let parts = found.transaction.input.len() + found.transaction.output.len();
+    BYTES_A_BYTE * found.bytes() + BYTES_A_PART * parts
 }
 
 /// The transactions that came last, at most [`TRACKED_SHOWN`], newest first.

@@ -307,7 +307,7 @@ impl Tracking {
         (touched, first): (&Touched, Option<Height>),
         response: &mut Response,
     ) -> Result<(), Failure> {
-        let touches = |script: &ScriptHash| Touches::between((&self.at, at), script, first, question.network());
+        let touches = |script: &ScriptHash| Touches::between((&self.at, at), script, first, question);
         if let Some(script) = self.address.filter(|script| is_touched(touched, script)) {
             let Touches { mempool, confirmed, removed } = touches(&script)?;
             let kinds = [

@@ -14,6 +14,7 @@ mod model;
 mod npm;
 mod remote;
 mod replacements;
+mod room;
 mod v1;
 mod websocket;
 mod work;
