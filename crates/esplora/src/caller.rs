@@ -1,7 +1,9 @@
 //! The connection that a request came on.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use birdhouse_clients::Payer as _;
 use birdhouse_net::{Compression, Meter, Unsent};
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
@@ -16,6 +18,17 @@ pub(crate) struct Caller {
     pub(crate) stopped: watch::Receiver<()>,
     /// Set by the answer after which the connection carries a WebSocket.
     pub(crate) switching: Arc<Mutex<Option<Switching>>>,
+}
+
+impl Caller {
+    /// Finds out if a change concerns the client, and charges it for that.
+    pub(crate) fn concerned(&self, concerns: impl FnOnce() -> bool) -> bool {
+        let began = Instant::now();
+        let is_concerned = concerns();
+        let now = Instant::now();
+        self.meter.worked(now.saturating_duration_since(began), now);
+        is_concerned
+    }
 }
 
 /// A connection that becomes a WebSocket.

@@ -1,22 +1,39 @@
 //! The body of an answer that never ends: events as they happen.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use birdhouse_chain::{Snapshot, Touched, Update};
+use birdhouse_net::PING_WORK;
 use futures_util::stream;
+use hyper::StatusCode;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::caller::Caller;
+use crate::failure::Failure;
+use crate::limits::WATCHED;
 use crate::service::Service;
 use crate::watch::Watch;
 
 /// Interval of comments while nothing happens: they find out if the client is still there.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(20);
 const ALIVE: &str = ": alive\n\n";
+
+/// Checks that a client may watch this much beside what it tracks by other streams and WebSocket connections.
+///
+/// # Errors
+/// Its bound, or that of all clients, is reached.
+pub(crate) fn admit(service: &Service, caller: &Caller, watch: &Watch) -> Result<(), Failure> {
+    let limits = &service.settings.limits;
+    if watch.count() <= caller.meter.subscriptions_max(WATCHED, limits.client_tracked, limits.tracked) {
+        return Ok(());
+    }
+    let text = "Too many addresses and transactions are tracked; end other streams, or try again later";
+    Err(Failure::Refused(StatusCode::TOO_MANY_REQUESTS, text.into()))
+}
 
 /// A client that receives events.
 struct Receiver {
@@ -33,12 +50,22 @@ pub(crate) fn body(service: Arc<Service>, caller: Caller, watch: Watch) -> Body 
     // Before the first snapshot is read: nothing happens in between.
     let updates = service.index.updates();
     let stopped = caller.stopped.clone();
+    caller.meter.follows(watch.count());
     let receiver = Receiver { service, caller, watch, updates, stopped, has_begun: false };
     Body::from_stream(stream::unfold(receiver, |mut receiver| async move {
         let events = receiver.next().await?;
-        receiver.caller.meter.sent(events.len());
+        let meter = &receiver.caller.meter;
+        meter.notified(events.len());
+        // A client that has used its share comes back, and its next request has status 429.
+        meter.charge(PING_WORK, Instant::now()).ok()?;
         Some((Ok::<Bytes, std::io::Error>(events.into()), receiver))
     }))
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.caller.meter.follows(0);
+    }
 }
 
 impl Receiver {
@@ -60,7 +87,7 @@ impl Receiver {
                 Err(RecvError::Closed) => return None,
             };
             let Update { snapshot, touched } = &*update;
-            if !self.watch.concerns(snapshot, touched) {
+            if !self.caller.concerned(|| self.watch.concerns(snapshot, touched)) {
                 continue;
             }
             let events = self.read(snapshot, |watch, at| watch.changed(at, touched)).await?;

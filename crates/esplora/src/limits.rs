@@ -40,9 +40,10 @@ bounds! {
         /// Memory for answers that are made, or that clients have not read, and for bodies of requests; answers that
         /// were begun before it was used up go to twice this at most. Beyond half of it, answers are not compressed.
         unsent_bytes: usize = 256_000_000 => "status 503",
-        /// Addresses and transactions that all WebSockets track.
-        tracked: usize = 200_000 => "further ones are not tracked, and an error of `/v1/ws` says so",
-        /// Addresses and transactions that one client tracks over all of its WebSockets.
+        /// Addresses and transactions that all WebSockets and streams of `/events` track.
+        tracked: usize = 200_000 =>
+            "further ones are not tracked: an error of `/v1/ws` says so, and status 429 of `/events`",
+        /// Addresses and transactions that one client tracks over all of its WebSockets and streams of `/events`.
         client_tracked: Option<usize> = Some(2_000) => "as `tracked`",
         /// Bytes of answers that are made for one client, or that it has not read, and of requests that are not answered, over all of its
         /// connections.

@@ -179,7 +179,7 @@ impl Connection {
     /// Sends the client its part of a change.
     async fn update(&mut self, update: &Update) -> Step {
         let Update { snapshot, touched } = update;
-        let is_sent = if self.tracking.concerns(snapshot, touched) {
+        let is_sent = if self.caller.concerned(|| self.tracking.concerns(snapshot, touched)) {
             let changed = |tracking: &mut Tracking, question: &Question<'_>, at: &Arc<Snapshot>| {
                 tracking.changed(question, at, touched)
             };

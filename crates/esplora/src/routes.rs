@@ -112,6 +112,9 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     let reply = reply?;
     drop(held);
     let counted = room.settle(reply.content.len())?;
+    if let Content::Events(watch) = &reply.content {
+        event_stream::admit(service, &caller, watch)?;
+    }
     if matches!(reply.content, Content::WebSocket) {
         return Ok(switched(&caller, &mut parts));
     }

@@ -67,6 +67,11 @@ impl Watch {
         Ok(Self { has_blocks, scripts, transactions, tip })
     }
 
+    /// The number of watched addresses and transactions.
+    pub(crate) fn count(&self) -> usize {
+        self.scripts.len() + self.transactions.len()
+    }
+
     /// Returns the first events: the tip, and everything that a client missed that comes back.
     pub(crate) fn begin(&mut self, at: &Snapshot) -> Result<String> {
         let mut events = format!("retry: {RETRY_MS}\n\n");

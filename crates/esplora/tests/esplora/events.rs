@@ -4,12 +4,13 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use birdhouse_esplora::Limits;
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
 use bitcoin::{Address, Network};
 use serde_json::{Value, json};
 
-use crate::world::{Rest, World};
+use crate::world::{Rest, SMALL, World};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -28,7 +29,18 @@ struct Event {
 
 impl Listener {
     fn new(rest: &Rest, query: &str, last: Option<&str>) -> Self {
-        let mut socket = TcpStream::connect(("127.0.0.1", rest.port)).unwrap();
+        let socket = TcpStream::connect(("127.0.0.1", rest.port)).unwrap();
+        Self::on(socket, query, last)
+    }
+
+    /// A client at an address that a proxy names.
+    fn from(rest: &Rest, address: &str, query: &str) -> Self {
+        let mut socket = TcpStream::connect(("127.0.0.1", rest.proxied_port)).unwrap();
+        write!(socket, "PROXY TCP4 {address} 127.0.0.1 1 1\r\n").unwrap();
+        Self::on(socket, query, None)
+    }
+
+    fn on(mut socket: TcpStream, query: &str, last: Option<&str>) -> Self {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let last = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
         write!(socket, "GET /api/events?{query} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n{last}\r\n").unwrap();
@@ -149,4 +161,65 @@ fn nothing_to_watch_and_too_much_are_refused() {
     }
     let refusal = world.rest.get(&format!("/api/events?{too_many}"));
     assert!(refusal.status == 400 || refusal.status == 431, "{}", refusal.status);
+}
+
+/// The start of what the server answers to one more stream of a client.
+fn answer(rest: &Rest, address: &str, query: &str) -> String {
+    let mut socket = TcpStream::connect(("127.0.0.1", rest.proxied_port)).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(socket, "PROXY TCP4 {address} 127.0.0.1 1 1\r\nGET /events?{query} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line).unwrap();
+    line
+}
+
+/// A query of several transactions.
+fn transactions(numbers: std::ops::Range<usize>) -> String {
+    numbers.map(|number| format!("tx={number:064x}")).collect::<Vec<_>>().join("&")
+}
+
+#[test]
+fn what_streams_and_websockets_track_is_one_count_of_their_client_and_of_all() {
+    let world = World::of(124, SMALL, Limits { client_tracked: Some(4), tracked: 6, ..Limits::default() });
+    let first = Listener::from(&world.rest, "203.0.113.1", &transactions(0..3));
+    assert!(answer(&world.rest, "203.0.113.1", &transactions(0..2)).starts_with("HTTP/1.1 429"));
+    let second = Listener::from(&world.rest, "203.0.113.1", &transactions(0..1));
+    // Of the six places of all clients, two are left.
+    assert!(answer(&world.rest, "203.0.113.2", &transactions(0..3)).starts_with("HTTP/1.1 429"));
+    let third = Listener::from(&world.rest, "203.0.113.2", &transactions(0..2));
+    // A stream that only listens to blocks tracks nothing.
+    assert!(answer(&world.rest, "203.0.113.3", "blocks").starts_with("HTTP/1.1 200"));
+    assert!(answer(&world.rest, "203.0.113.3", &transactions(0..1)).starts_with("HTTP/1.1 429"));
+    drop((first, second, third));
+    // The server learns that they are gone when it reads from their sockets.
+    while !answer(&world.rest, "203.0.113.3", &transactions(0..4)).starts_with("HTTP/1.1 200") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_stream_of_a_client_that_has_used_its_share_ends_and_no_other_one() {
+    // Nothing comes back.
+    let limits = Limits { client_work: Some(Duration::from_millis(50)), client_work_percent: 0, ..Limits::default() };
+    let mut world = World::of(125, SMALL, limits);
+    let (mut one, mut other) =
+        ["203.0.113.1", "203.0.113.2"].map(|address| Listener::from(&world.rest, address, "blocks")).into();
+    for listener in [&mut one, &mut other] {
+        listener.named("tip");
+    }
+    // Requests on other connections, each of which is charged 20 us at least, until one of them is refused.
+    let requests = "GET /blocks/tip/height HTTP/1.1\r\nHost: x\r\n\r\n".repeat(7)
+        + "GET /blocks/tip/height HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let mut is_refused = false;
+    while !is_refused {
+        let mut socket = TcpStream::connect(("127.0.0.1", world.rest.proxied_port)).unwrap();
+        write!(socket, "PROXY TCP4 203.0.113.1 127.0.0.1 1 1\r\n{requests}").unwrap();
+        is_refused = std::io::read_to_string(socket).unwrap().contains("HTTP/1.1 429");
+    }
+    world.live.mine_empty(1).unwrap();
+    world.sync();
+    other.named("block");
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut one.lines, &mut rest).unwrap();
+    assert!(!rest.contains("event: block"), "{rest}");
 }
