@@ -39,10 +39,11 @@ const CORS_S: &str = "86400";
 /// Returns the service of requests to the API: every endpoint at its path, and under `/api`.
 pub(crate) fn api_router(service: &Arc<Service>) -> Router {
     let of_filters = endpoints::of_filters().filter(|_| service.settings.filters.is_some());
-    of_api(routed(service, endpoints::all()), routed(service, of_filters))
+    of_api(routed(service, endpoints::all()), routed(service, of_filters)).layer(middleware::from_fn(with_cors))
 }
 
-/// Returns the same with the endpoints that only private listeners serve.
+/// Returns the same with the endpoints that only private listeners serve. Pages of other origins may not read it: a
+/// browser on the operator's machine reaches a listener on loopback, and so do the pages that it shows.
 pub(crate) fn private_router(service: &Arc<Service>) -> Router {
     of_api(routed(service, endpoints::all().chain(endpoints::internal())), Router::new())
 }
@@ -55,7 +56,6 @@ pub(crate) fn of_api(api: Router, bare: Router) -> Router {
         .merge(bare)
         .fallback(no_endpoint)
         .method_not_allowed_fallback(no_endpoint)
-        .layer(middleware::from_fn(with_cors))
 }
 
 /// Returns the service of requests to pages, with the API under `/api`.

@@ -72,3 +72,24 @@ fn a_public_listener_has_nothing_of_it() {
     let refused = world.rest.private(&format!("/internal/block/{}/txs", "ab".repeat(32)));
     assert_eq!((refused.status, refused.text()), (404, "Block not found".into()));
 }
+
+#[test]
+fn pages_of_other_origins_read_nothing_of_a_private_listener() {
+    let world = World::small(143);
+    let allowed = |port: u16, method: &str| {
+        let request = format!(
+            "{method} /api/blocks/tip/height HTTP/1.1\r\nHost: x\r\nOrigin: https://example.org\r\n\
+             Connection: close\r\n\r\n"
+        );
+        let mut socket = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        std::io::Write::write_all(&mut socket, request.as_bytes()).unwrap();
+        let answer = std::io::read_to_string(socket).unwrap().to_lowercase();
+        (answer.split(' ').nth(1).unwrap().to_owned(), answer.contains("access-control-"))
+    };
+    for (method, status) in [("GET", "200"), ("OPTIONS", "204")] {
+        assert_eq!(allowed(world.rest.port, method), (status.to_owned(), true), "{method}");
+    }
+    for (method, status) in [("GET", "200"), ("OPTIONS", "404")] {
+        assert_eq!(allowed(world.rest.private_port, method), (status.to_owned(), false), "{method}");
+    }
+}
