@@ -136,6 +136,7 @@ mod ingest;
 mod merge_state;
 mod merging;
 mod mirror;
+mod node_values;
 
 // Compact block filters, beside the index.
 mod filters;
@@ -157,6 +158,7 @@ pub use manifest::Profile;
 pub use mempool::{Mempool, MempoolTransaction};
 pub use merge_state::{MergeState, PackSize};
 pub use merging::MergeOptions;
+pub use node_values::{NODE_VALUE_AGE_MAX, NodeValue, NodeValues};
 pub use prefix::Secret;
 pub use query::UpTo;
 pub use replacements::{REPLACED_MAX, Replacements, Version};

@@ -78,9 +78,9 @@ mod version;
 mod counters;
 
 mod dispatch;
-mod fee_cache;
 mod followers;
 mod job;
+mod known_fees;
 mod methods;
 mod service;
 

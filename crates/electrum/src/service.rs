@@ -11,8 +11,8 @@ use birdhouse_net::{PartialMessages, Pool, Registry, SeatCounters, Turns};
 use bitcoin::BlockHash;
 
 use crate::counters::Counters;
-use crate::fee_cache::FeeCache;
 use crate::followers::Followers;
+use crate::known_fees::{self, KnownFees};
 use crate::peers::Peers;
 use crate::settings::Settings;
 
@@ -24,7 +24,7 @@ pub(crate) struct Service {
     pub(crate) index: Arc<Index>,
     pub(crate) node: Option<Arc<dyn Node>>,
     pub(crate) settings: Settings,
-    pub(crate) fees: FeeCache,
+    pub(crate) fees: KnownFees,
     pub(crate) followers: Followers,
     pub(crate) peers: Arc<Peers>,
     pub(crate) registry: Arc<Registry>,
@@ -63,7 +63,7 @@ impl Service {
             peers: Peers::new(&settings, index.genesis_hash()),
             index,
             node,
-            fees: FeeCache::default(),
+            fees: known_fees::none_known(),
             followers: Followers::default(),
             registry: Registry::new(settings.keying, settings.connection_ids.clone()),
             refused: Arc::default(),

@@ -9,6 +9,9 @@ use hyper::StatusCode;
 /// Seconds after which a client asks an index again that is being built.
 const SYNCING_S: u64 = 10;
 
+/// Seconds after which a client asks again while the node does not answer.
+const SILENT_S: u64 = 5;
+
 /// A request's failure as the client sees it.
 #[derive(Debug, Clone)]
 pub struct Refusal {
@@ -27,6 +30,15 @@ pub struct Refusal {
 pub enum Failure {
     /// The status and text that the API has for it.
     Refused(StatusCode, Cow<'static, str>),
+    /// Something that cannot be had now.
+    Later {
+        /// The text.
+        text: Cow<'static, str>,
+        /// Time until the client may ask again.
+        seconds: u64,
+    },
+    /// The node has to be asked, which the caller does later.
+    Unasked,
     /// The index is being built.
     Syncing(Syncing),
     /// The client has used up what it may use.
@@ -84,6 +96,11 @@ impl Failure {
         Self::unavailable("memory for requests and unread answers is used up; ask for less, or try again later")
     }
 
+    /// A node that does not answer.
+    pub(crate) fn silent_node() -> Self {
+        Self::Later { text: "the node does not answer; try again later".into(), seconds: SILENT_S }
+    }
+
     pub(crate) fn no_node() -> Self {
         Self::unavailable("this server has no node; ask another one")
     }
@@ -93,6 +110,8 @@ impl Failure {
         let unavailable = |text| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text);
         match self {
             Self::Refused(status, text) => Refusal::new(status, text),
+            Self::Later { text, seconds } => Refusal { retry_after_s: Some(seconds), ..unavailable(text) },
+            Self::Unasked => unavailable("the node was not asked; try again later".into()),
             Self::Syncing(syncing) => Refusal {
                 retry_after_s: Some(SYNCING_S),
                 syncing: Some(syncing),
@@ -122,7 +141,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Source(error) if error.kind == SourceErrorKind::Transient => {
-                Self::unavailable("the node is busy; try again later")
+                Self::Later { text: "the node is busy; try again later".into(), seconds: SILENT_S }
             }
             error => Self::Index(error),
         }
@@ -135,15 +154,36 @@ impl From<Syncing> for Failure {
     }
 }
 
-/// A node that refuses a call is the caller's, with Core's code and message; one that does not answer is not.
+/// A node that refuses a call is the caller's, with Core's code and message; one that does not answer is not. Clients
+/// such as esplora-client repeat what got status 503, and give up at 504.
 impl From<NodeError> for Failure {
     fn from(error: NodeError) -> Self {
         match error {
             NodeError::Rejected { code, message } => Self::bad_request(format!("RPC error {code}: {message}")),
             NodeError::Unavailable(error) => {
                 tracing::warn!(%error, "the node did not answer");
-                Self::Refused(StatusCode::GATEWAY_TIMEOUT, "the node does not answer; try again later".into())
+                Self::silent_node()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use birdhouse_chain::source::SourceError;
+
+    use super::*;
+
+    #[test]
+    fn a_node_that_does_not_answer_is_status_503_with_a_time_to_ask_again() {
+        for kind in [SourceErrorKind::Transient, SourceErrorKind::Permanent] {
+            let silent = SourceError { message: "timed out".into(), kind };
+            let refusal = Failure::from(NodeError::Unavailable(silent)).into_refusal();
+            // esplora-client repeats 429, 500 and 503.
+            assert_eq!((refusal.status.as_u16(), refusal.retry_after_s), (503, Some(SILENT_S)));
+        }
+        let busy = Error::Source(SourceError { message: "busy".into(), kind: SourceErrorKind::Transient });
+        let refusal = Failure::from(busy).into_refusal();
+        assert_eq!((refusal.status.as_u16(), refusal.retry_after_s), (503, Some(SILENT_S)));
     }
 }

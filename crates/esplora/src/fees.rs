@@ -1,11 +1,11 @@
-//! Core's fee estimates for all targets, cached for a while.
+//! The node's figures about fees: its estimates for all targets, and the lowest rate of its mempool.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use birdhouse_chain::source::{Node, NodeError};
+use birdhouse_chain::source::{Node, NodeError, SourceError, SourceErrorKind};
+use birdhouse_chain::{NodeValue, NodeValues};
 use bitcoin::BlockHash;
-use parking_lot::Mutex;
 
 use crate::failure::Failure;
 use crate::recommended;
@@ -13,7 +13,7 @@ use crate::recommended;
 /// Confirmation targets in blocks.
 const TARGETS: [u16; 28] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 144, 504, 1008];
-/// Time for which an answer stays valid at one tip.
+/// Time for which the estimates stay valid at one tip.
 const FRESH: Duration = Duration::from_mins(1);
 /// Time for which the lowest fee rate stays valid.
 const FRESH_MINIMUM: Duration = Duration::from_secs(5);
@@ -23,56 +23,73 @@ const SAT_VB: f64 = 100_000.0;
 /// Fee rates in sat/vB by confirmation target.
 pub(crate) type Estimates = BTreeMap<u16, f64>;
 
-/// The lowest fee rate of the node's mempool, cached for a while.
-#[derive(Debug, Default)]
-pub(crate) struct MinimumRate {
-    last: Mutex<Option<(Instant, f64)>>,
+/// The part that the node may have in an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeUse {
+    /// Its figures that are known. It may be asked later.
+    NotYet,
+    /// It may be asked: the question has a turn.
+    Turn,
+    /// None: no turn came in time, because it is silent to those who have one.
+    Silent,
 }
 
-impl MinimumRate {
-    /// Returns the rate in sat/vB.
-    pub(crate) fn get<'a>(&self, node: impl FnOnce() -> Result<&'a dyn Node, Failure>) -> Result<f64, Failure> {
-        let mut last = self.last.lock();
-        if let Some((at, rate)) = *last
-            && at.elapsed() < FRESH_MINIMUM
-        {
-            return Ok(rate);
-        }
-        let info = node()?.mempool_info()?;
-        let rate = recommended::minimum(info.get()).ok_or_else(Failure::internal)?;
-        *last = Some((Instant::now(), rate));
-        Ok(rate)
+/// The last figures.
+#[derive(Debug)]
+pub(crate) struct Fees {
+    estimates: NodeValues<(), Estimates>,
+    minimum: NodeValues<(), f64>,
+}
+
+impl Default for Fees {
+    fn default() -> Self {
+        Self { estimates: NodeValues::new(FRESH), minimum: NodeValues::new(FRESH_MINIMUM) }
     }
 }
 
-/// The last estimates.
-#[derive(Debug, Default)]
-pub(crate) struct FeeEstimates {
-    last: Mutex<Option<(BlockHash, Instant, Estimates)>>,
-}
-
-impl FeeEstimates {
-    /// Returns the estimates at a tip; targets that the node has no estimate for are left out.
-    pub(crate) fn get<'a>(
+impl Fees {
+    /// Returns the estimates at the tip; targets that the node has no estimate for are left out.
+    pub(crate) fn estimates(
         &self,
-        node: impl FnOnce() -> Result<&'a dyn Node, Failure>,
         tip: BlockHash,
-    ) -> Result<Estimates, Failure> {
-        // Those who come meanwhile wait for the same answer.
-        let mut last = self.last.lock();
-        if let Some((known, at, estimates)) = &*last
-            && *known == tip
-            && at.elapsed() < FRESH
-        {
-            return Ok(estimates.clone());
-        }
-        let estimates = ask(node()?)?;
-        *last = Some((tip, Instant::now(), estimates.clone()));
-        Ok(estimates)
+        node: &dyn Node,
+        node_use: NodeUse,
+    ) -> Result<NodeValue<Estimates>, Failure> {
+        get(&self.estimates, Some(tip), node_use, || estimates(node))
+    }
+
+    /// Returns the lowest fee rate of the node's mempool in sat/vB.
+    pub(crate) fn minimum(&self, node: &dyn Node, node_use: NodeUse) -> Result<NodeValue<f64>, Failure> {
+        get(&self.minimum, None, node_use, || {
+            let info = node.mempool_info()?;
+            recommended::minimum(info.get()).ok_or_else(|| unavailable("getmempoolinfo has another shape"))
+        })
     }
 }
 
-fn ask(node: &dyn Node) -> Result<Estimates, NodeError> {
+/// Returns a value that is known, or one that the node is asked for in its turn.
+fn get<V: Clone>(
+    values: &NodeValues<(), V>,
+    tip: Option<BlockHash>,
+    node_use: NodeUse,
+    ask: impl FnOnce() -> Result<V, NodeError>,
+) -> Result<NodeValue<V>, Failure> {
+    if let Some(known) = values.known(&(), tip) {
+        return Ok(known);
+    }
+    let found = match node_use {
+        NodeUse::NotYet => return Err(Failure::Unasked),
+        NodeUse::Turn => values.get(&(), tip, ask),
+        NodeUse::Silent => values.get(&(), tip, || Err(unavailable("the node answers nobody in time"))),
+    };
+    Ok(found?)
+}
+
+fn unavailable(message: &str) -> NodeError {
+    NodeError::Unavailable(SourceError { message: message.to_owned(), kind: SourceErrorKind::Transient })
+}
+
+fn estimates(node: &dyn Node) -> Result<Estimates, NodeError> {
     let mut estimates = Estimates::new();
     for target in TARGETS {
         if let Some(rate) = node.estimate_fee(target, None)? {

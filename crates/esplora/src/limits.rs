@@ -58,6 +58,10 @@ fixed_bounds! {
     OVERDRAWN_PAUSE: Duration = Duration::from_secs(1) => "no further request of its connection is taken meanwhile; then the answer, or status 429",
     /// Answers that gave their turns back to other clients and wait to go on.
     PAUSED_ANSWERS: usize = 64 => "the one that has worked for longest ends: status 503, or the end of its connection",
+    /// Wait for a turn to ask the node.
+    NODE_PATIENCE: Duration = Duration::from_secs(5) => "fees as they were last, with their age; status 503 for what the node alone can answer",
+    /// Age of the node's last fee rates while it does not answer.
+    FEES_AGE_MAX: Duration = birdhouse_chain::NODE_VALUE_AGE_MAX => "status 503",
     /// Bytes of a request's head.
     HEAD_BYTES: usize = 16 * 1024 => "status 431",
     /// Transactions on a page of a block or of confirmed transactions.

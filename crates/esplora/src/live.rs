@@ -27,6 +27,7 @@ use self::tracking::Tracking;
 use self::wishes::{Action, Wishes};
 use crate::caller::Caller;
 use crate::failure::Failure;
+use crate::fees::NodeUse;
 use crate::limits::{LIVE_ANSWER, LIVE_CROWDED, LIVE_MESSAGE_BYTES, LIVE_PACE, LIVE_SILENCE, TRACKED};
 use crate::params::Params;
 use crate::recommended::Rates;
@@ -218,9 +219,17 @@ impl Connection {
 
     /// Fee rates, for which the node may be asked; `None` if it does not answer.
     async fn rates(&mut self, at: &Snapshot) -> Option<Rates> {
-        let _turn = self.service.node_calls.take(&self.caller.meter).await;
         let (params, room) = (Params::default(), Room::new(self.caller.unsent.clone()));
-        offload(|| Question { service: &self.service, at, params: &params, room: &room }.rates()).ok()
+        let service = &*self.service;
+        let rates = |node_use| Question { service, at, params: &params, room: &room, node_use }.rates();
+        let found = match offload(|| rates(NodeUse::NotYet)) {
+            Err(Failure::Unasked) => {
+                let (node_use, _turn) = service.node_turn(&self.caller.meter).await;
+                offload(|| rates(node_use))
+            }
+            found => found,
+        };
+        found.ok().map(|rates| rates.value)
     }
 
     /// Makes messages in a turn of the client.
@@ -232,7 +241,8 @@ impl Connection {
         let (params, service, tracking) = (Params::default(), &self.service, &mut self.tracking);
         // Until the messages are made. They count again while they wait to be taken.
         let room = Room::new(self.caller.unsent.clone());
-        let read = || answer(tracking, &Question { service, at, params: &params, room: &room }, at);
+        let read =
+            || answer(tracking, &Question { service, at, params: &params, room: &room, node_use: NodeUse::NotYet }, at);
         let answered = service.reads.offloaded(&self.caller.meter, read).await;
         answered.map_err(|failure| match failure {
             Failure::Refused(StatusCode::SERVICE_UNAVAILABLE, _) => busy(),

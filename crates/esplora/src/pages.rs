@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::http::HeaderName;
 use birdhouse_chain::source::NodeError;
-use birdhouse_chain::{Height, Waiting};
+use birdhouse_chain::{Height, NodeValue, Waiting};
 use bitcoin::{Network, Txid};
 
 use crate::block_fees::BlockFees;
@@ -53,10 +53,16 @@ impl Question<'_> {
         self.service.projections.of(self.at)
     }
 
-    /// Fee rates by urgency.
-    pub fn rates(&self) -> Result<Rates, Failure> {
-        let minimum = self.service.minimum_rate.get(|| self.service.node())?;
-        Ok(Rates::of(&self.projection().blocks, minimum))
+    /// Fee rates by urgency, with the age of the lowest one, which is the node's.
+    ///
+    /// # Errors
+    /// [`Failure::Unasked`], which an endpoint of [`Lane::Figures`] passes on, or the node is silent for long, or the
+    /// server has none.
+    ///
+    /// [`Lane::Figures`]: crate::Lane::Figures
+    pub fn rates(&self) -> Result<NodeValue<Rates>, Failure> {
+        let NodeValue { value, age } = self.service.fees.minimum(self.service.node()?, self.node_use)?;
+        Ok(NodeValue { value: Rates::of(&self.projection().blocks, value), age })
     }
 
     /// Fees of the transactions of a block; `None` beyond the tip.
@@ -69,7 +75,7 @@ impl Question<'_> {
     /// # Errors
     /// The node refuses it or does not answer, or the server has none.
     pub fn broadcast(&self, hex: &str) -> Result<Result<Txid, NodeError>, Failure> {
-        let node = self.service.node()?;
+        let node = self.node()?;
         let sent = node.broadcast(hex);
         if let Ok(txid) = sent
             && let Err(error) = self.service.index.admit(node, txid)

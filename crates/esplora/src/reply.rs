@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use birdhouse_chain::{Height, Snapshot};
 use birdhouse_net::SHARE_BYTES;
@@ -34,6 +35,8 @@ pub struct Reply {
     pub(crate) cache: Cache,
     /// Time of the block that the answer is about, in seconds since 1970.
     pub(crate) modified: Option<u32>,
+    /// Time since the node gave what the answer rests on.
+    pub(crate) age: Option<Duration>,
 }
 
 /// Content of an answer.
@@ -154,7 +157,7 @@ impl ListPiece<'_> {
 
 impl Reply {
     pub(crate) fn new(content: Content, cache: Cache) -> Self {
-        Self { status: StatusCode::OK, content, cache, modified: None }
+        Self { status: StatusCode::OK, content, cache, modified: None, age: None }
     }
 
     /// A page.
@@ -224,6 +227,11 @@ impl Reply {
     #[expect(clippy::unnecessary_wraps, reason = "as the other kinds of answers")]
     pub(crate) fn bytes(bytes: Vec<u8>, cache: Cache) -> Answer {
         Ok(Self::new(Content::Bytes(bytes), cache))
+    }
+
+    /// Sets the age of a figure of the node, from one second on.
+    pub(crate) fn aged(self, age: Duration) -> Self {
+        Self { age: Some(age).filter(|age| age.as_secs() > 0), ..self }
     }
 
     /// Sets the time of the answer's block.

@@ -167,7 +167,7 @@ struct Answered {
 
 impl Answered {
     fn response(self, reply: Reply, asked: &HeaderMap) -> Response {
-        let Reply { status, content, cache, modified } = reply;
+        let Reply { status, content, cache, modified, age } = reply;
         let etag = content.etag().or_else(|| self.block_etag(&content));
         let etag = etag.filter(|_| cache != Cache::NoStore && status == StatusCode::OK);
         let mut response = Response::new(Body::empty());
@@ -180,6 +180,9 @@ impl Answered {
         }
         if let Some(date) = modified.map(http_date) {
             headers.insert(header::LAST_MODIFIED, value(&date));
+        }
+        if let Some(age) = age {
+            headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
         }
         if etag.is_some_and(|etag| matches(asked, &etag)) {
             *response.status_mut() = StatusCode::NOT_MODIFIED;

@@ -10,7 +10,7 @@ use birdhouse_net::{PartialMessages, Pool, Registry, SeatCounters, Turns};
 
 use crate::block_fees::KnownBlockFees;
 use crate::failure::Failure;
-use crate::fees::{FeeEstimates, MinimumRate};
+use crate::fees::Fees;
 use crate::limits::LIVE_PARTIAL_BYTES;
 use crate::projections::Projections;
 use crate::reads::Reads;
@@ -21,8 +21,7 @@ pub(crate) struct Service {
     pub(crate) index: Arc<Index>,
     node: Option<Arc<dyn Node>>,
     pub(crate) settings: Settings,
-    pub(crate) fees: FeeEstimates,
-    pub(crate) minimum_rate: MinimumRate,
+    pub(crate) fees: Fees,
     pub(crate) projections: Projections,
     pub(crate) block_fees: KnownBlockFees,
     /// The key of values that links carry.
@@ -48,8 +47,7 @@ impl Service {
         Self {
             index,
             node,
-            fees: FeeEstimates::default(),
-            minimum_rate: MinimumRate::default(),
+            fees: Fees::default(),
             projections: Projections::default(),
             block_fees: KnownBlockFees::default(),
             link_key: RandomState::new(),

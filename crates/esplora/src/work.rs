@@ -9,10 +9,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use birdhouse_chain::Snapshot;
-use birdhouse_net::{Meter, offload};
+use birdhouse_chain::source::Node;
+use birdhouse_net::{Meter, Turn, offload};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::failure::Failure;
+use crate::fees::NodeUse;
+use crate::limits::NODE_PATIENCE;
 use crate::params::Params;
 use crate::reply::Answer;
 use crate::room::Room;
@@ -27,6 +31,7 @@ pub struct Question<'a> {
     pub params: &'a Params,
     /// The memory of the answer.
     pub(crate) room: &'a Room,
+    pub(crate) node_use: NodeUse,
 }
 
 /// The function that answers a question.
@@ -43,6 +48,19 @@ pub enum Lane {
     Blocks,
     /// The node.
     Node,
+    /// Figures of the node that are kept, and the node if none is new enough.
+    Figures,
+}
+
+impl Question<'_> {
+    /// Returns the node, for what it alone can answer.
+    ///
+    /// # Errors
+    /// The server has none, or no turn came in time.
+    pub(crate) fn node(&self) -> Result<&dyn Node, Failure> {
+        let node = self.service.node()?;
+        if self.node_use == NodeUse::Silent { Err(Failure::silent_node()) } else { Ok(node) }
+    }
 }
 
 impl Service {
@@ -54,10 +72,11 @@ impl Service {
         (params, room): (&Arc<Params>, &Arc<Room>),
         at: &Arc<Snapshot>,
     ) -> Answer {
-        let ask = |at: &Snapshot| {
+        let ask_with = |at: &Snapshot, node_use: NodeUse| {
             room.clear();
-            caught(|| endpoint(&Question { service: self, at, params, room }))
+            caught(|| endpoint(&Question { service: self, at, params, room, node_use }))
         };
+        let ask = |at: &Snapshot| ask_with(at, NodeUse::NotYet);
         match lane {
             Lane::Memory => {
                 let _turn = self.reads.turn(meter).await;
@@ -69,9 +88,16 @@ impl Service {
             },
             Lane::Blocks => self.long_answer(meter, endpoint, (params, room), at).await,
             Lane::Node => {
-                let _turn = self.node_calls.take(meter).await;
-                offload(|| ask(at))
+                let (node_use, _turn) = self.node_turn(meter).await;
+                offload(|| ask_with(at, node_use))
             }
+            Lane::Figures => match self.long_answer(meter, endpoint, (params, room), at).await {
+                Err(Failure::Unasked) => {
+                    let (node_use, _turn) = self.node_turn(meter).await;
+                    offload(|| ask_with(at, node_use))
+                }
+                answer => answer,
+            },
         }
     }
 
@@ -89,10 +115,26 @@ impl Service {
         let (service, meter, at) = (Arc::clone(self), Arc::clone(meter), Arc::clone(at));
         let (params, room) = (Arc::clone(params), Arc::clone(room));
         let answer = tokio::spawn(async move {
-            let ask = || caught(|| endpoint(&Question { service: &service, at: &at, params: &params, room: &room }));
+            let ask = || {
+                caught(|| {
+                    endpoint(&Question {
+                        service: &service,
+                        at: &at,
+                        params: &params,
+                        room: &room,
+                        node_use: NodeUse::NotYet,
+                    })
+                })
+            };
             service.reads.answered(&meter, departure, ask).await
         });
         answer.await.unwrap_or_else(|_| Err(Failure::internal()))
+    }
+
+    /// Waits for a turn to ask the node, and not for long: while the node is silent, others keep all turns.
+    pub(crate) async fn node_turn(&self, meter: &Arc<Meter>) -> (NodeUse, Option<Turn>) {
+        let turn = timeout(NODE_PATIENCE, self.node_calls.take(meter)).await.ok();
+        (if turn.is_some() { NodeUse::Turn } else { NodeUse::Silent }, turn)
     }
 }
 

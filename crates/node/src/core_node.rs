@@ -265,7 +265,7 @@ impl Node for CoreNode {
             feerate: Option<f64>,
         }
         let params = mode.map_or_else(|| json!([blocks]), |mode| json!([blocks, mode]));
-        let estimate: Estimate = self.rpc.call("estimatesmartfee", &params)?;
+        let estimate: Estimate = self.rpc.call_quick("estimatesmartfee", &params)?;
         Ok(estimate.feerate)
     }
 
@@ -274,7 +274,7 @@ impl Node for CoreNode {
         struct NetworkInfo {
             relayfee: f64,
         }
-        let info: NetworkInfo = self.rpc.call("getnetworkinfo", &json!([]))?;
+        let info: NetworkInfo = self.rpc.call_quick("getnetworkinfo", &json!([]))?;
         Ok(info.relayfee)
     }
 
@@ -298,7 +298,7 @@ impl Node for CoreNode {
     }
 
     fn mempool_info(&self) -> Result<Box<RawValue>, NodeError> {
-        self.rpc.call("getmempoolinfo", &json!([]))
+        self.rpc.call_quick("getmempoolinfo", &json!([]))
     }
 
     fn submit_package(&self, raw_hex: &[String]) -> Result<Box<RawValue>, NodeError> {

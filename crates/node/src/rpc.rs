@@ -23,6 +23,8 @@ use crate::http::{ANSWER_TIMEOUT, CONNECTIONS_MAX, Http, Lane, Reply};
 
 /// Largest answer, in bytes: a full block of 4 MB as verbose JSON with prevouts takes some tens of MB.
 const ANSWER_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// Time for an answer that the node has in memory.
+const QUICK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Core's error codes for a missing object: `RPC_INVALID_ADDRESS_OR_KEY`, `RPC_INVALID_PARAMETER`.
 const NOT_FOUND_CODES: [i64; 2] = [-5, -8];
 /// Core's error code `RPC_IN_WARMUP`.
@@ -89,6 +91,11 @@ impl Rpc {
     /// Calls a method and returns its result.
     pub fn call<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, NodeError> {
         self.call_within(method, params, ANSWER_TIMEOUT, Lane::Bounded)
+    }
+
+    /// Calls a method that answers at once, and for whose answer many wait.
+    pub(crate) fn call_quick<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, NodeError> {
+        self.call_within(method, params, QUICK_TIMEOUT, Lane::Bounded)
     }
 
     /// Calls a method that answers late, on a connection of its own.

@@ -1,41 +1,36 @@
 //! Fees: the node's figures, in BTC/kvB, and the fee rates that the mempool pays.
 
-use std::time::Instant;
-
 use birdhouse_chain::Snapshot;
-use birdhouse_chain::source::Node;
+use birdhouse_chain::source::{Node, NodeError, SourceError, SourceErrorKind};
 use serde::Deserialize;
 
 use crate::answer::{Answer, Fees, MempoolFees};
 use crate::error::RpcError;
-use crate::fee_cache::FeeCache;
+use crate::known_fees::KnownFees;
 use crate::request::{FeeMode, FeeQuery};
 use crate::service::View;
 
 /// Transactions in the answer to `mempool.recent`, at most.
 const RECENT: usize = 10;
 
-/// Returns the cached answer to a query.
-pub(crate) fn known(cache: &FeeCache, view: &View, query: FeeQuery) -> Option<Answer> {
-    cache.get(query, view.tip_hash(), Instant::now()).map(Answer::Fees)
+/// Returns the known answer to a query.
+pub(crate) fn known(fees: &KnownFees, view: &View, query: FeeQuery) -> Option<Answer> {
+    fees.known(&query, view.tip_hash()).map(|known| Answer::Fees(known.value))
 }
 
-/// `blockchain.estimatefee`, `blockchain.relayfee` and `mempool.get_info`.
-pub(crate) fn ask(cache: &FeeCache, view: &View, node: &dyn Node, query: FeeQuery) -> Result<Answer, RpcError> {
-    // Another client may have got the answer while this one waited for its turn.
-    if let Some(answer) = known(cache, view, query) {
-        return Ok(answer);
-    }
-    let fees = match query {
-        FeeQuery::EstimateFee { blocks, mode } => Fees::One(node.estimate_fee(blocks, mode.map(FeeMode::into))?),
-        FeeQuery::RelayFee => Fees::One(Some(node.relay_fee()?)),
-        FeeQuery::MempoolInfo => Fees::Mempool(mempool(node)?),
-    };
-    cache.put(query, view.tip_hash(), fees, Instant::now());
-    Ok(Answer::Fees(fees))
+/// `blockchain.estimatefee`, `blockchain.relayfee` and `mempool.get_info`. While the node is silent, its last answer.
+pub(crate) fn ask(fees: &KnownFees, view: &View, node: &dyn Node, query: FeeQuery) -> Result<Answer, RpcError> {
+    let asked = fees.get(&query, view.tip_hash(), || {
+        Ok(match query {
+            FeeQuery::EstimateFee { blocks, mode } => Fees::One(node.estimate_fee(blocks, mode.map(FeeMode::into))?),
+            FeeQuery::RelayFee => Fees::One(Some(node.relay_fee()?)),
+            FeeQuery::MempoolInfo => Fees::Mempool(mempool(node)?),
+        })
+    });
+    Ok(Answer::Fees(asked?.value))
 }
 
-fn mempool(node: &dyn Node) -> Result<MempoolFees, RpcError> {
+fn mempool(node: &dyn Node) -> Result<MempoolFees, NodeError> {
     #[derive(Deserialize)]
     struct Info {
         #[serde(rename = "mempoolminfee")]
@@ -47,8 +42,12 @@ fn mempool(node: &dyn Node) -> Result<MempoolFees, RpcError> {
     }
     let info = node.mempool_info()?;
     let Info { mempool_min, relay_min, increment } =
-        serde_json::from_str(info.get()).map_err(|_| RpcError::unknown_shape("getmempoolinfo"))?;
+        serde_json::from_str(info.get()).map_err(|error| NodeError::Unavailable(unreadable(&error)))?;
     Ok(MempoolFees { mempool_min, relay_min, increment })
+}
+
+fn unreadable(error: &serde_json::Error) -> SourceError {
+    SourceError { message: format!("failed to read getmempoolinfo: {error}"), kind: SourceErrorKind::Permanent }
 }
 
 /// `mempool.get_fee_histogram`.

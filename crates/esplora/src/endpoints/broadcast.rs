@@ -45,13 +45,13 @@ fn send(question: &Question<'_>, hex: &str) -> Answer {
 
 fn package(question: &Question<'_>) -> Answer {
     let transactions = transactions(question)?;
-    let answer = question.service.node()?.submit_package(&transactions);
+    let answer = question.node()?.submit_package(&transactions);
     Reply::json(question.room, &answer.map_err(|error| refused("submitpackage", error))?, Cache::SHORT)
 }
 
 fn test(question: &Question<'_>) -> Answer {
     let transactions = transactions(question)?;
-    let answer = question.service.node()?.test_mempool_accept(&transactions);
+    let answer = question.node()?.test_mempool_accept(&transactions);
     Reply::json(question.room, &answer.map_err(|error| refused("testmempoolaccept", error))?, Cache::SHORT)
 }
 

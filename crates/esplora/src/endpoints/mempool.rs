@@ -22,7 +22,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/mempool/txids/page", Lane::Blocks, first_txids, "10000 of them, in order."),
     Route::get("/mempool/txids/page/{txid}", Lane::Blocks, next_txids, "10000 of them after another, in order."),
     Route::get("/mempool/recent", Lane::Memory, recent, "The ten transactions that came last."),
-    Route::get("/fee-estimates", Lane::Node, fee_estimates, "Fee rates in sat/vB by confirmation target in blocks."),
+    Route::get("/fee-estimates", Lane::Figures, fee_estimates, "Fee rates in sat/vB by confirmation target in blocks."),
 ];
 
 fn mempool(question: &Question<'_>) -> Answer {
@@ -70,7 +70,7 @@ fn recent(question: &Question<'_>) -> Answer {
 }
 
 fn fee_estimates(question: &Question<'_>) -> Answer {
-    let tip = question.at.tip().hash;
-    let estimates = question.service.fees.get(|| question.service.node(), tip)?;
-    Reply::json(question.room, &estimates, Cache::SHORT)
+    let (tip, node) = (question.at.tip().hash, question.service.node()?);
+    let estimates = question.service.fees.estimates(tip, node, question.node_use)?;
+    Ok(Reply::json(question.room, &estimates.value, Cache::SHORT)?.aged(estimates.age))
 }

@@ -20,8 +20,8 @@ use crate::shapes::BlockJson;
 use crate::work::{Lane, Question};
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/v1/fees/recommended", Lane::Node, recommended_fees, "Fee rates by urgency, in whole sat/vB."),
-    Route::get("/v1/fees/precise", Lane::Node, precise_fees, "Fee rates by urgency, in sat/vB with three decimals."),
+    Route::get("/v1/fees/recommended", Lane::Figures, recommended_fees, "Fee rates by urgency, in whole sat/vB."),
+    Route::get("/v1/fees/precise", Lane::Figures, precise_fees, "Fee rates by urgency, in sat/vB with three decimals."),
     Route::get("/v1/fees/mempool-blocks", Lane::Blocks, mempool_blocks, "The blocks that miners would make now."),
     Route::get("/v1/difficulty-adjustment", Lane::Memory, difficulty, "The next adjustment of the difficulty."),
     Route::get(
@@ -46,12 +46,13 @@ pub(super) const ROUTES: &[Route] = &[
 
 fn recommended_fees(question: &Question<'_>) -> Answer {
     let rates = question.rates()?;
-    Reply::json(question.room, &rates.map(f64::ceil).to_json(), Cache::SHORT)
+    Ok(Reply::json(question.room, &rates.value.map(f64::ceil).to_json(), Cache::SHORT)?.aged(rates.age))
 }
 
 fn precise_fees(question: &Question<'_>) -> Answer {
     let rates = question.rates()?;
-    Reply::json(question.room, &rates.map(|rate| (rate * 1000.0).round() / 1000.0).to_json(), Cache::SHORT)
+    let precise = rates.value.map(|rate| (rate * 1000.0).round() / 1000.0);
+    Ok(Reply::json(question.room, &precise.to_json(), Cache::SHORT)?.aged(rates.age))
 }
 
 fn mempool_blocks(question: &Question<'_>) -> Answer {

@@ -15,6 +15,7 @@ mod npm;
 mod remote;
 mod replacements;
 mod room;
+mod silent_node;
 mod v1;
 mod websocket;
 mod work;

@@ -1,7 +1,7 @@
 //! The first page.
 
 use birdhouse_chain::Height;
-use birdhouse_esplora::{Answer, Cache, Lane, Question, Reply, Route, clock};
+use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, clock};
 
 use super::blocks::line;
 use crate::views::home::{Arrival, Home, page};
@@ -11,10 +11,15 @@ const BLOCKS: usize = 8;
 /// Transactions on it that came last.
 const ARRIVALS: usize = 8;
 
-pub(super) const ROUTES: &[Route] = &[Route::get("/", Lane::Node, home, "Tip, newest and next blocks, and fees.")];
+pub(super) const ROUTES: &[Route] = &[Route::get("/", Lane::Figures, home, "Tip, newest and next blocks, and fees.")];
 
 fn home(question: &Question<'_>) -> Answer {
     let at = question.at;
+    let rates = match question.rates() {
+        Err(Failure::Unasked) => return Err(Failure::Unasked),
+        // A page without them is better than none.
+        rates => rates.ok(),
+    };
     let heights = (0..=at.tip().height.0).rev().take(BLOCKS);
     let mempool = at.mempool();
     let arrivals = mempool.recent(ARRIVALS).into_iter().map(|found| Arrival {
@@ -25,12 +30,12 @@ fn home(question: &Question<'_>) -> Answer {
     });
     let values = Home {
         network: question.network(),
+        has_node: question.has_node(),
         now: clock::now(),
         tip: at.tip().height.0,
         blocks: heights.filter_map(|height| line(at, Height(height))).collect(),
         projected: &question.projection().blocks,
-        // A page without them is better than none.
-        rates: question.rates().ok(),
+        rates,
         waiting: (mempool.len(), mempool.vsize(), mempool.fees()),
         histogram: mempool.fee_histogram(),
         arrivals: arrivals.collect(),

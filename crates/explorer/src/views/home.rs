@@ -1,6 +1,8 @@
 //! The first page, and lists of blocks.
 
-use birdhouse_chain::BlockSummary;
+use std::time::Duration;
+
+use birdhouse_chain::{BlockSummary, NodeValue};
 use birdhouse_esplora::{ProjectedBlock, Rates};
 use birdhouse_web::amounts;
 use bitcoin::{Network, Txid};
@@ -8,6 +10,7 @@ use maud::{Markup, html};
 
 use super::layout::Frame;
 use super::parts;
+use crate::times;
 
 /// Weight units of a full block.
 const BLOCK_WEIGHT: u64 = 4_000_000;
@@ -15,6 +18,9 @@ const BLOCK_WEIGHT: u64 = 4_000_000;
 const BLOCK_VBYTES: u64 = 1_000_000;
 /// Minutes between two blocks, on average.
 const BLOCK_MINUTES: usize = 10;
+
+/// Age of the node's figures from which it is shown.
+const SILENCE_SHOWN: Duration = Duration::from_mins(1);
 
 /// A block in a list.
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +49,9 @@ pub(crate) struct Home<'a> {
     /// The newest blocks, newest first.
     pub(crate) blocks: Vec<BlockLine>,
     pub(crate) projected: &'a [ProjectedBlock],
-    /// Fee rates by urgency; `None` without a node.
-    pub(crate) rates: Option<Rates>,
+    pub(crate) has_node: bool,
+    /// Fee rates by urgency, and their age; `None` without a node, or after it has been silent for long.
+    pub(crate) rates: Option<NodeValue<Rates>>,
     /// Transactions in the mempool, their virtual bytes and fees.
     pub(crate) waiting: (usize, u64, u64),
     /// Fee rates, decreasing, with virtual bytes.
@@ -59,7 +66,7 @@ pub(crate) fn page(home: &Home<'_>) -> String {
         h1.unseen { "Bitcoin explorer" }
         (chain(home))
         div.columns {
-            (fees(home.rates))
+            (fees(home))
             (mempool(home))
         }
         (newest(&home.arrivals))
@@ -115,11 +122,18 @@ fn mined(line: &BlockLine, now: u64) -> Markup {
     }
 }
 
-fn fees(rates: Option<Rates>) -> Markup {
+fn ago(age: Duration, now: u64) -> String {
+    times::ago(u32::try_from(now.saturating_sub(age.as_secs())).unwrap_or(u32::MAX), now)
+}
+
+fn fees(home: &Home<'_>) -> Markup {
     html! {
         section aria-labelledby="fees" {
             h2 #fees { "Fee rates" }
-            @if let Some(Rates { fastest, half_hour, hour, economy, minimum }) = rates {
+            @if let Some(NodeValue { value: Rates { fastest, half_hour, hour, economy, minimum }, age }) = home.rates {
+                @if age >= SILENCE_SHOWN {
+                    p.quiet { "The node does not answer. Its minimum is from " (ago(age, home.now)) "." }
+                }
                 dl.facts.tall {
                     @for (name, rate) in [
                         ("Next block", fastest), ("Half an hour", half_hour), ("An hour", hour), ("Economy", economy),
@@ -127,7 +141,7 @@ fn fees(rates: Option<Rates>) -> Markup {
                     ] { (parts::fact(name, &parts::rate(rate))) }
                 }
             } @else {
-                p.quiet { "There is no node to ask." }
+                p.quiet { @if home.has_node { "The node does not answer." } @else { "There is no node to ask." } }
             }
         }
     }
