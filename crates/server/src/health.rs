@@ -8,7 +8,7 @@ use birdhouse_chain::{Height, Syncing, Waiting};
 use serde_json::{Value, json};
 
 /// Silence of the node after which it counts as unreachable, even with a request still under way.
-const SILENCE_MAX: Duration = Duration::from_secs(15);
+const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Time for indexing a new block before the server counts as behind.
 const BEHIND_MAX: Duration = Duration::from_secs(10);
 /// Status of an index with damage.
@@ -219,8 +219,11 @@ mod tests {
         let failed = NodeState { has_failed: true, ..seen(now) };
         let silent = Duration::from_secs(3);
         assert_eq!(Health::assess(Ok(tip(7)), Some(failed), None, None, later), Health::NodeUnreachable { silent });
-        assert!(Health::assess(Ok(tip(7)), Some(seen(now)), None, None, now + SILENCE_MAX).is_good());
-        assert!(!Health::assess(Ok(tip(7)), Some(seen(now)), None, None, now + SILENCE_MAX + silent).is_good());
+        for (seconds, is_good) in [(10, true), (11, false)] {
+            let now_silent =
+                Health::assess(Ok(tip(7)), Some(seen(now)), None, None, now + Duration::from_secs(seconds));
+            assert_eq!(now_silent.is_good(), is_good, "{seconds}");
+        }
     }
 
     #[test]
