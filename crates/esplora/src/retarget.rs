@@ -4,8 +4,10 @@ use serde::Serialize;
 
 /// Seconds that a block takes by the rules.
 const BLOCK_S: f64 = 600.0;
-/// Part of an epoch, in blocks, after which its pace is an estimate.
-const BLOCKS_MIN: u32 = 146;
+/// Blocks of a quarter of an epoch: until the epoch has as many, the pace is that of the last ones of both epochs.
+const QUARTER: u32 = 504;
+/// Seconds after the last block from which testnet takes a block of difficulty 1.
+const TESTNET_BLOCK_S: f64 = 1200.0;
 /// The bounds of a change, in percent.
 const CHANGE_MIN: f64 = -75.0;
 const CHANGE_MAX: f64 = 300.0;
@@ -17,8 +19,20 @@ pub(crate) struct Retarget {
     /// Times of the first block of the epoch and of the tip.
     pub(crate) first_time: u32,
     pub(crate) tip_time: u32,
+    /// Time of the block [`Self::WINDOW`] blocks before the tip, if there is one.
+    pub(crate) window_time: Option<u32>,
     /// The last change, in percent.
     pub(crate) previous_change: f64,
+    pub(crate) rule: Rule,
+}
+
+/// The network's rule for blocks that take long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// The difficulty stays.
+    Usual,
+    /// A block of difficulty 1 is valid after 20 minutes.
+    Testnet,
 }
 
 /// The estimate. Times are in milliseconds, but for `previous_time` and `time_offset`, in seconds.
@@ -43,31 +57,71 @@ impl Retarget {
     /// Blocks of an epoch.
     pub(crate) const BLOCKS: u32 = 2016;
 
+    /// Blocks from the first to the last one of the window over which the pace is measured early in an epoch.
+    pub(crate) const WINDOW: u32 = QUARTER - 1;
+
+    /// Returns the change from one difficulty to the next one, in percent, within the rules' bounds.
+    pub(crate) fn change(before: f64, now: f64) -> f64 {
+        change_within_bounds((now / before - 1.0) * 100.0)
+    }
+
     /// Returns the estimate at a time in seconds since 1970.
     pub(crate) fn at(self, now: u64) -> Estimate {
         let done = self.tip % Self::BLOCKS;
         let remaining = Self::BLOCKS - done;
-        let end = if done == Self::BLOCKS - 1 { u64::from(self.tip_time) } else { now };
-        let passed = seconds(end.saturating_sub(self.first_time.into()));
-        let average = if done == 0 { BLOCK_S } else { passed / f64::from(done) };
-        let change = if done >= BLOCKS_MIN && average > 0.0 { (BLOCK_S / average - 1.0) * 100.0 } else { 0.0 };
-        let average_ms = millis(average);
-        let remaining_time = average_ms * u64::from(remaining);
+        let passed = seconds(now.saturating_sub(self.first_time.into()));
+        let mut average = if done == 0 { BLOCK_S } else { passed / f64::from(done) };
+        let window_time = self.window_time.filter(|_| done < Self::WINDOW);
+        let (adjusted, change) = if let Some(window_time) = window_time {
+            // The blocks of the epoch before would have taken so long at today's difficulty.
+            let before = difference(self.first_time, window_time) * (1.0 + self.previous_change / 100.0);
+            let span = passed + before;
+            (span / f64::from(Self::WINDOW), change(span / f64::from(QUARTER)))
+        } else {
+            let is_settled = done == Self::BLOCKS - 1;
+            let span = if is_settled { difference(self.tip_time, self.first_time) } else { passed };
+            (average, change(span / f64::from(done + 1)))
+        };
+        let mut time_offset = 0;
+        if self.rule == Rule::Testnet {
+            average = average.min(TESTNET_BLOCK_S);
+            let since_tip = seconds(now.saturating_sub(self.tip_time.into()));
+            if since_tip + average > TESTNET_BLOCK_S {
+                time_offset = -millis(since_tip.min(TESTNET_BLOCK_S)).cast_signed();
+            }
+        }
+        let adjusted_ms = millis(adjusted);
+        let remaining_time = adjusted_ms * u64::from(remaining);
         Estimate {
             progress_percent: f64::from(done) / f64::from(Self::BLOCKS) * 100.0,
-            difficulty_change: change.clamp(CHANGE_MIN, CHANGE_MAX),
+            difficulty_change: change_within_bounds(change),
             estimated_retarget_date: now * 1000 + remaining_time,
             remaining_blocks: remaining,
             remaining_time,
             previous_retarget: self.previous_change,
             previous_time: self.first_time,
             next_retarget_height: self.tip + remaining,
-            time_avg: average_ms,
-            adjusted_time_avg: average_ms,
-            time_offset: 0,
+            time_avg: millis(average),
+            adjusted_time_avg: adjusted_ms,
+            time_offset,
             expected_blocks: passed / BLOCK_S,
         }
     }
+}
+
+/// The change in percent by which blocks that take `average` seconds will take ten minutes.
+fn change(average: f64) -> f64 {
+    (BLOCK_S / average - 1.0) * 100.0
+}
+
+/// A change within the rules'. A span without time has none.
+fn change_within_bounds(change: f64) -> f64 {
+    if change.is_nan() { 0.0 } else { change.clamp(CHANGE_MIN, CHANGE_MAX) }
+}
+
+/// Seconds between two times, negative if the first one is earlier.
+fn difference(time: u32, before: u32) -> f64 {
+    f64::from(time) - f64::from(before)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "times are far below 2^52 seconds")]
@@ -82,29 +136,119 @@ fn millis(seconds: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
+    /// The vectors of mempool's server (`backend/src/__tests__/api/difficulty-adjustment.test.ts`).
     #[test]
-    fn a_faster_epoch_raises_the_difficulty_and_is_over_sooner() {
-        let first_time = 1_000_000;
-        let state = Retarget { tip: 2016 + 1008, first_time, tip_time: 0, previous_change: -1.5 };
-        let now = u64::from(first_time) + 1008 * 300;
-        let estimate = state.at(now);
-        assert!((estimate.difficulty_change - 100.0).abs() < 1e-9);
-        assert_eq!((estimate.remaining_blocks, estimate.next_retarget_height), (1008, 4032));
-        assert_eq!((estimate.time_avg, estimate.remaining_time), (300_000, 1008 * 300_000));
-        assert_eq!(estimate.estimated_retarget_date, (now + 1008 * 300) * 1000);
-        assert!((estimate.progress_percent - 50.0).abs() < 1e-9 && (estimate.expected_blocks - 504.0).abs() < 1e-9);
-        assert_eq!((estimate.previous_retarget, estimate.previous_time), (-1.5, first_time));
+    fn estimates_are_those_of_mempools_server() {
+        let vectors = [
+            (
+                // Late in an epoch.
+                Retarget {
+                    tip: 830_027,
+                    first_time: 1_706_888_526,
+                    tip_time: 0,
+                    window_time: Some(1_707_403_385),
+                    previous_change: 7.333_505_241_141_637,
+                    rule: Rule::Usual,
+                },
+                1_707_691_381,
+                json!({
+                    "progressPercent": 71.974_206_349_206_36, "difficultyChange": 8.512_745_140_778_843,
+                    "estimatedRetargetDate": 1_708_004_001_715_u64, "remainingBlocks": 565,
+                    "remainingTime": 312_620_715, "previousRetarget": 7.333_505_241_141_637,
+                    "previousTime": 1_706_888_526, "nextRetargetHeight": 830_592, "timeAvg": 553_311,
+                    "adjustedTimeAvg": 553_311, "timeOffset": 0, "expectedBlocks": 1_338.091_666_666_666_7,
+                }),
+            ),
+            (
+                // Early in an epoch: the window reaches into the one before.
+                Retarget {
+                    tip: 750_134,
+                    first_time: 1_660_820_820,
+                    tip_time: 0,
+                    window_time: Some(1_660_619_814),
+                    previous_change: 0.628_004_770_745_972_6,
+                    rule: Rule::Usual,
+                },
+                1_660_917_833,
+                json!({
+                    "progressPercent": 9.027_777_777_777_777, "difficultyChange": 1.042_053_895_900_463_3,
+                    "estimatedRetargetDate": 1_662_009_048_328_u64, "remainingBlocks": 1834,
+                    "remainingTime": 1_091_215_328, "previousRetarget": 0.628_004_770_745_972_6,
+                    "previousTime": 1_660_820_820, "nextRetargetHeight": 751_968, "timeAvg": 533_038,
+                    "adjustedTimeAvg": 594_992, "timeOffset": 0, "expectedBlocks": 161.688_333_333_333_33,
+                }),
+            ),
+            (
+                // The same on testnet.
+                Retarget {
+                    tip: 750_134,
+                    first_time: 1_660_820_820,
+                    tip_time: 1_660_917_166,
+                    window_time: Some(1_660_619_814),
+                    previous_change: 0.628_004_770_745_972_6,
+                    rule: Rule::Testnet,
+                },
+                1_660_917_833,
+                json!({
+                    "progressPercent": 9.027_777_777_777_777, "difficultyChange": 1.042_053_895_900_463_3,
+                    "estimatedRetargetDate": 1_662_009_048_328_u64, "remainingBlocks": 1834,
+                    "remainingTime": 1_091_215_328, "previousRetarget": 0.628_004_770_745_972_6,
+                    "previousTime": 1_660_820_820, "nextRetargetHeight": 751_968, "timeAvg": 533_038,
+                    "adjustedTimeAvg": 594_992, "timeOffset": -667_000, "expectedBlocks": 161.688_333_333_333_33,
+                }),
+            ),
+            (
+                // The last block of an epoch settles the change.
+                Retarget {
+                    tip: 788_255,
+                    first_time: 1_681_984_653,
+                    tip_time: 1_683_212_066,
+                    window_time: Some(1_660_619_814),
+                    previous_change: 1.722_029_887_953_182_1,
+                    rule: Rule::Usual,
+                },
+                1_683_212_049,
+                json!({
+                    "progressPercent": 99.950_396_825_396_82, "difficultyChange": -1.451_263_755_557_419_3,
+                    "estimatedRetargetDate": 1_683_212_658_129_u64, "remainingBlocks": 1, "remainingTime": 609_129,
+                    "previousRetarget": 1.722_029_887_953_182_1, "previousTime": 1_681_984_653,
+                    "nextRetargetHeight": 788_256, "timeAvg": 609_129, "adjustedTimeAvg": 609_129, "timeOffset": 0,
+                    "expectedBlocks": 2_045.66,
+                }),
+            ),
+        ];
+        for (state, now, expected) in vectors {
+            let found = serde_json::to_value(state.at(now)).expect("a shape is JSON");
+            for (name, value) in expected.as_object().expect("an object") {
+                let (found, value) = (found[name].as_f64(), value.as_f64());
+                let difference = found.zip(value).map(|(found, value)| (found - value).abs());
+                assert!(difference.is_some_and(|difference| difference < 1e-9), "{name}: {found:?} {value:?}");
+            }
+        }
     }
 
     #[test]
-    fn early_in_an_epoch_no_change_is_expected_and_a_change_has_bounds() {
-        let at = |tip: u32, passed: u64| {
-            Retarget { tip, first_time: 1000, tip_time: 0, previous_change: 0.0 }.at(1000 + passed).difficulty_change
+    fn a_chain_without_time_between_its_blocks_has_an_estimate_within_bounds() {
+        let at = |tip: u32, window_time: Option<u32>, now| {
+            let state = Retarget {
+                tip,
+                first_time: 1000,
+                tip_time: 1000,
+                window_time,
+                previous_change: 0.0,
+                rule: Rule::Usual,
+            };
+            state.at(now).difficulty_change
         };
-        assert!(at(145, 1).abs() < 1e-9 && at(0, 0).abs() < 1e-9);
-        assert!((at(1000, 1) - CHANGE_MAX).abs() < 1e-9);
-        assert!((at(1000, 1_000_000_000) - CHANGE_MIN).abs() < 1e-9);
+        for (tip, window_time, now) in
+            [(0, None, 1000), (2015, None, 0), (3000, Some(1000), 1000), (2016, Some(1000), 1)]
+        {
+            let change = at(tip, window_time, now);
+            assert!((CHANGE_MIN..=CHANGE_MAX).contains(&change), "{tip}: {change}");
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! `/v1`: what mempool's own server adds to Esplora's API, without prices and pools, which are not in the chain.
 
-use birdhouse_chain::{Height, MempoolTransaction, Snapshot};
+use birdhouse_chain::{Height, MempoolTransaction};
 use bitcoin::block::Header;
 use bitcoin::hex::DisplayHex as _;
-use bitcoin::{Transaction, consensus};
+use bitcoin::{Network, Transaction, consensus};
 use serde_json::{Value, json};
 
 use super::Route;
@@ -15,7 +15,7 @@ use crate::limits::BLOCKS_PAGE_V1;
 use crate::params::read_address;
 use crate::projections::Projection;
 use crate::reply::{Answer, Cache, Reply};
-use crate::retarget::{Estimate, Retarget};
+use crate::retarget::{Estimate, Retarget, Rule};
 use crate::shapes::BlockJson;
 use crate::work::{Lane, Question};
 
@@ -71,21 +71,32 @@ pub(crate) fn projected(projection: &Projection) -> Vec<Value> {
 }
 
 fn difficulty(question: &Question<'_>) -> Answer {
-    Reply::json(question.room, &estimate(question.at)?, Cache::SHORT)
+    Reply::json(question.room, &estimate(question)?, Cache::SHORT)
 }
 
 /// The estimate of the next adjustment of the difficulty.
-pub(crate) fn estimate(at: &Snapshot) -> Result<Estimate, Failure> {
+pub(crate) fn estimate(question: &Question<'_>) -> Result<Estimate, Failure> {
+    let at = question.at;
     let tip = at.tip().height;
     let first = Height(tip.0 - tip.0 % Retarget::BLOCKS);
     let difficulty = |height: Height| -> Option<f64> {
         let header: Header = consensus::deserialize(&at.header(height)?).ok()?;
         Some(header.difficulty_float())
     };
-    let previous = first.0.checked_sub(1).and_then(|height| difficulty(Height(height)));
-    let change = previous.zip(difficulty(first)).map_or(0.0, |(before, now)| (now / before - 1.0) * 100.0);
+    // Of testnet's blocks only the first one of an epoch surely has the difficulty of the epoch.
+    let previous = first.0.checked_sub(Retarget::BLOCKS).and_then(|height| difficulty(Height(height)));
+    let change = previous.zip(difficulty(first)).map_or(0.0, |(before, now)| Retarget::change(before, now));
     let times = at.block_time(first).zip(at.block_time(tip)).ok_or_else(Failure::internal)?;
-    let retarget = Retarget { tip: tip.0, first_time: times.0, tip_time: times.1, previous_change: change };
+    let window = tip.0.checked_sub(Retarget::WINDOW).and_then(|height| at.block_time(Height(height)));
+    let rule = if question.network() == Network::Testnet { Rule::Testnet } else { Rule::Usual };
+    let retarget = Retarget {
+        tip: tip.0,
+        first_time: times.0,
+        tip_time: times.1,
+        window_time: window,
+        previous_change: change,
+        rule,
+    };
     Ok(retarget.at(clock::now()))
 }
 

@@ -79,7 +79,7 @@ impl Response {
             })
         };
         self.add("transactions", &recent.iter().map(shortly).collect::<Vec<_>>());
-        self.add("da", &v1::estimate(question.at)?);
+        self.add("da", &v1::estimate(question)?);
         Ok(())
     }
 
