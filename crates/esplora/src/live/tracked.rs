@@ -40,6 +40,11 @@ impl Tracked {
         Ok(tracked)
     }
 
+    /// True if a block has it, as far as the client knows.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.is_confirmed
+    }
+
     /// True if a replacement is new to the client.
     pub(crate) fn is_replaced_anew(&self, at: &Snapshot, txid: &Txid) -> bool {
         at.mempool().replacements().replacement(txid) != self.replaced_by

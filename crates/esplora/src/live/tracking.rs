@@ -195,8 +195,9 @@ impl Tracking {
         for txid in txids {
             let mut tracked = Tracked::begin(at, &txid)?;
             let changes = tracked.changed(at, &txid, false)?.with(tracked.moved(at, &txid, &projection)?);
-            if let Some(mut members) = changes.members() {
-                members["confirmed"] = json!(false);
+            let mut members = changes.members().unwrap_or_else(|| json!({}));
+            members["confirmed"] = json!(tracked.is_confirmed());
+            if members.as_object().is_some_and(|members| members.len() > 1) || tracked.is_confirmed() {
                 all.insert(txid.to_string(), members);
             }
             self.transactions.insert(txid, tracked);

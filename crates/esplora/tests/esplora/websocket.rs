@@ -189,6 +189,17 @@ fn several_tracked_transactions_are_told_together() {
     world.sync();
     let second = second.compute_txid().to_string();
     assert_eq!(client.until("tracked-txs")[&second], json!({ "confirmed": true }));
+    // Spent in the mempool, so that there is something to tell about it, and in a block.
+    let coin = world.live.coins().into_iter().find(|coin| coin.outpoint.txid.to_string() == second).unwrap();
+    let vout = coin.outpoint.vout.to_string();
+    let child = world.live.pay_from(&[coin], &[], 5_000).unwrap();
+    world.sync();
+    let mut late = Client::new(&world.rest);
+    late.send(&json!({ "track-txs": [second] }));
+    let known = late.until("tracked-txs");
+    assert_eq!(known[&second]["utxoSpent"][&vout]["txid"], txid(&child));
+    let is_confirmed = world.rest.json(&format!("/tx/{second}/status"))["confirmed"].clone();
+    assert_eq!((&known[&second]["confirmed"], &is_confirmed), (&json!(true), &json!(true)));
     client.send(&json!({ "track-txs": 7 }));
     assert_eq!(client.until("track-txs-error"), json!("incorrect track-txs format"));
 }
