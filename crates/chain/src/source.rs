@@ -323,6 +323,11 @@ pub trait Node: Send + Sync {
         refused()
     }
 
+    /// Returns Core's judgement of an address (`validateaddress`).
+    fn validate_address(&self, _text: &str) -> Result<Box<RawValue>, NodeError> {
+        refused()
+    }
+
     /// Calls `testmempoolaccept`. Returns Core's JSON unchanged.
     fn test_mempool_accept(&self, _raw_hex: &[String]) -> Result<Box<RawValue>, NodeError> {
         refused()

@@ -301,6 +301,10 @@ impl Node for CoreNode {
         self.rpc.call_quick("getmempoolinfo", &json!([]))
     }
 
+    fn validate_address(&self, text: &str) -> Result<Box<RawValue>, NodeError> {
+        self.rpc.call_quick("validateaddress", &json!([text]))
+    }
+
     fn submit_package(&self, raw_hex: &[String]) -> Result<Box<RawValue>, NodeError> {
         self.call_burning("submitpackage", &json!(raw_hex))
     }

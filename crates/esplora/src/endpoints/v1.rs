@@ -2,7 +2,6 @@
 
 use birdhouse_chain::{Height, MempoolTransaction};
 use bitcoin::block::Header;
-use bitcoin::hex::DisplayHex as _;
 use bitcoin::{Network, Transaction, consensus};
 use serde_json::{Value, json};
 
@@ -12,12 +11,14 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::family;
 use crate::limits::BLOCKS_PAGE_V1;
-use crate::params::read_address;
 use crate::projections::Projection;
 use crate::reply::{Answer, Cache, Reply};
 use crate::retarget::{Estimate, Retarget, Rule};
 use crate::shapes::BlockJson;
 use crate::work::{Lane, Question};
+
+/// Characters of an address that the node is asked about, as in mempool's server.
+const ADDRESS_CHARS_MAX: usize = 120;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/fees/recommended", Lane::Figures, recommended_fees, "Fee rates by urgency, in whole sat/vB."),
@@ -30,7 +31,7 @@ pub(super) const ROUTES: &[Route] = &[
         block_at_time,
         "The block with the highest time that is no later.",
     ),
-    Route::get("/v1/validate-address/{address}", Lane::Memory, validate_address, "The parts of an address."),
+    Route::get("/v1/validate-address/{address}", Lane::Node, validate_address, "Core's judgement of an address."),
     Route::get(
         "/v1/cpfp/{txid}",
         Lane::Index,
@@ -108,24 +109,14 @@ fn block_at_time(question: &Question<'_>) -> Answer {
     Reply::json(question.room, &found, Cache::SHORT)
 }
 
-/// The members of Core's `validateaddress`.
+/// Core's `validateaddress`: what it says of other networks, of witness versions without a meaning, and of the place of
+/// a mistake differs by its version.
 fn validate_address(question: &Question<'_>) -> Answer {
     let text = question.params.text("address");
-    let network = question.service.settings.network;
-    let parsed = read_address(text).and_then(|address| address.require_network(network).ok());
-    let Some(address) = parsed else {
-        return Reply::json(question.room, &json!({ "isvalid": false, "error": "Invalid address" }), Cache::SHORT);
-    };
-    let script = address.script_pubkey();
-    let mut found = json!({
-        "isvalid": true, "address": address.to_string(), "scriptPubKey": script.to_hex_string(),
-        "isscript": script.is_p2sh() || script.is_p2wsh(), "iswitness": script.is_witness_program(),
-    });
-    if let Some(program) = address.witness_program() {
-        found["witness_version"] = json!(program.version().to_num());
-        found["witness_program"] = json!(program.program().as_bytes().to_lower_hex_string());
+    if text.len() > ADDRESS_CHARS_MAX {
+        return Err(Failure::bad_request("Invalid address"));
     }
-    Reply::json(question.room, &found, Cache::SHORT)
+    Reply::json(question.room, &question.node()?.validate_address(text)?, Cache::SHORT)
 }
 
 /// A confirmed transaction has no relatives that matter.
