@@ -54,7 +54,11 @@ pub fn request(bytes: &[u8]) -> Option<u16> {
 /// Returns the paths of the API and of private listeners.
 fn router() -> Router {
     let routes = endpoints::all().chain(endpoints::of_filters()).chain(endpoints::internal());
-    of_api(routes.fold(Router::new(), |router, route| router.route(route.path, handler(route))), Router::new())
+    of_api(
+        routes.fold(Router::new(), |router, route| router.route(route.path, handler(route))),
+        Router::new(),
+        Network::Regtest,
+    )
 }
 
 fn handler(route: &'static Route) -> axum::routing::MethodRouter {

@@ -13,6 +13,7 @@ use axum::{Router, middleware};
 use birdhouse_chain::{Height, Snapshot};
 use birdhouse_clients::Slowest;
 use birdhouse_net::{Compression, Meter, SHARE_BYTES, Unfinished};
+use bitcoin::Network;
 use futures_util::stream;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::upgrade::OnUpgrade;
@@ -39,18 +40,24 @@ const CORS_S: &str = "86400";
 /// Returns the service of requests to the API: every endpoint at its path, and under `/api`.
 pub(crate) fn api_router(service: &Arc<Service>) -> Router {
     let of_filters = endpoints::of_filters().filter(|_| service.settings.filters.is_some());
-    of_api(routed(service, endpoints::all()), routed(service, of_filters)).layer(middleware::from_fn(with_cors))
+    of_api(routed(service, endpoints::all()), routed(service, of_filters), service.settings.network)
+        .layer(middleware::from_fn(with_cors))
 }
 
 /// Returns the same with the endpoints that only private listeners serve. Pages of other origins may not read it: a
 /// browser on the operator's machine reaches a listener on loopback, and so do the pages that it shows.
 pub(crate) fn private_router(service: &Arc<Service>) -> Router {
-    of_api(routed(service, endpoints::all().chain(endpoints::internal())), Router::new())
+    of_api(routed(service, endpoints::all().chain(endpoints::internal())), Router::new(), service.settings.network)
 }
 
-/// Returns the API bare and under `/api`, and paths that are served bare alone.
-pub(crate) fn of_api(api: Router, bare: Router) -> Router {
-    Router::new()
+/// Adds the API where clients of mempool's site ask another network than mainnet: under `/signet/api`.
+fn of_network(router: Router, api: &Router, network: Network) -> Router {
+    if network == Network::Bitcoin { router } else { router.nest(&format!("/{network}/api"), api.clone()) }
+}
+
+/// Returns the API bare, under `/api` and under the network's name, and paths that are served bare alone.
+pub(crate) fn of_api(api: Router, bare: Router, network: Network) -> Router {
+    of_network(Router::new(), &api, network)
         .nest("/api", api.clone())
         .merge(api)
         .merge(bare)
@@ -65,7 +72,8 @@ pub(crate) fn pages_router(service: &Arc<Service>, pages: &'static Pages) -> Rou
         .method_not_allowed_fallback(no_endpoint)
         .layer(middleware::from_fn(with_cors));
     let no_page = async || refusal(Failure::not_found("There is no such page."));
-    routed(service, pages.routes.iter().copied().flatten())
+    let routes = routed(service, pages.routes.iter().copied().flatten());
+    of_network(routes, &api, service.settings.network)
         .fallback(no_page)
         .method_not_allowed_fallback(no_page)
         .layer(middleware::map_response(async |response| as_page(pages, response)))

@@ -100,3 +100,15 @@ fn addresses_are_judged_as_core_does() {
         assert_eq!(world.rest.json(&format!("/api/v1/validate-address/{text}")), core, "{text}");
     }
 }
+
+/// mempool.js asks another network than mainnet at `/<network>/api/`.
+#[test]
+fn the_network_may_stand_before_the_api() {
+    let world = World::small(74);
+    let height = world.live.ledger().height().to_string();
+    assert_eq!(world.rest.text("/regtest/api/blocks/tip/height"), height);
+    for path in ["/signet/api/blocks/tip/height", "/testnet/api/blocks/tip/height", "/regtest/blocks/tip/height"] {
+        let (status, text) = world.rest.refusal(path);
+        assert_eq!((status, text), (404, format!("endpoint does not exist {path:?}")));
+    }
+}
