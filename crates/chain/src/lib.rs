@@ -160,7 +160,7 @@ pub use merge_state::{MergeState, PackSize};
 pub use merging::MergeOptions;
 pub use node_values::{NODE_VALUE_AGE_MAX, NodeValue, NodeValues};
 pub use prefix::Secret;
-pub use query::UpTo;
+pub use query::{PageList, UpTo};
 pub use replacements::{REPLACED_MAX, Replacements, Version};
 pub use rows::TABLES;
 pub use runtime::{Runtime, Spawned};

@@ -21,6 +21,7 @@ mod headers;
 mod mempool;
 mod overwritten;
 mod pages;
+mod portions;
 mod resolved;
 mod rows;
 mod scripts;
@@ -30,4 +31,5 @@ mod stats;
 mod status;
 mod transactions;
 
+pub use portions::PageList;
 pub use scripts::UpTo;

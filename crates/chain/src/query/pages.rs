@@ -9,6 +9,7 @@ use crate::bytes::Malformed;
 use crate::error::{Error, Result};
 use crate::part::Part;
 use crate::prefix::ScriptKey;
+use crate::query::portions::PageList;
 use crate::rows::long::{self, Kind};
 use crate::rows::script::Found;
 use crate::rows::{recent, txnum_bytes};
@@ -31,7 +32,12 @@ impl Snapshot {
         cursor: Option<Txid>,
         count: usize,
     ) -> Result<Vec<ResolvedTransaction>> {
-        self.resolved_in_chain(&self.page_txnums(scripthash, cursor, count)?)
+        self.whole_page(self.list_history(scripthash, cursor, count)?)
+    }
+
+    /// Lists the transactions of [`Self::history_page`].
+    pub fn list_history(&self, scripthash: &ScriptHash, cursor: Option<Txid>, count: usize) -> Result<PageList> {
+        Ok(PageList { confirmed: self.page_txnums(scripthash, cursor, count)?, ..PageList::default() })
     }
 
     /// Returns the newest transactions of a script in the blocks from a height on, at most `count`, newest first. Older
@@ -69,9 +75,14 @@ impl Snapshot {
 
     /// Returns transactions of a script in the mempool, at most `count`, those that came last first.
     pub fn mempool_page(&self, scripthash: &ScriptHash, count: usize) -> Result<Vec<ResolvedTransaction>> {
-        let mut txids = self.mempool.newest_of_all(&[*scripthash]);
-        txids.truncate(count);
-        self.resolved_in_mempool(&txids)
+        self.whole_page(self.list_mempool(scripthash, count))
+    }
+
+    /// Lists the transactions of [`Self::mempool_page`].
+    pub fn list_mempool(&self, scripthash: &ScriptHash, count: usize) -> PageList {
+        let mut unconfirmed = self.mempool.newest_of_all(&[*scripthash]);
+        unconfirmed.truncate(count);
+        PageList { unconfirmed, ..PageList::default() }
     }
 
     /// Returns the newest transactions of scripts, each once, at most `count`, newest first: those of the mempool, then
@@ -82,18 +93,27 @@ impl Snapshot {
         cursor: Option<Txid>,
         count: usize,
     ) -> Result<Vec<ResolvedTransaction>> {
+        self.whole_page(self.list_newest_of_all(scripthashes, cursor, count)?)
+    }
+
+    /// Lists the transactions of [`Self::newest_of_all`].
+    pub fn list_newest_of_all(
+        &self,
+        scripthashes: &[ScriptHash],
+        cursor: Option<Txid>,
+        count: usize,
+    ) -> Result<PageList> {
         let is_confirmed = cursor.is_some_and(|cursor| self.mempool.get(&cursor).is_none());
         let mut unconfirmed = if is_confirmed { Vec::new() } else { self.mempool.newest_of_all(scripthashes) };
         if let (Some(cursor), false) = (cursor, is_confirmed) {
-            let Some(at) = unconfirmed.iter().position(|txid| *txid == cursor) else { return Ok(Vec::new()) };
+            let Some(at) = unconfirmed.iter().position(|txid| *txid == cursor) else { return Ok(PageList::default()) };
             unconfirmed.drain(..=at);
         }
         unconfirmed.truncate(count);
-        let mut found = self.resolved_in_mempool(&unconfirmed)?;
         let cursor = cursor.filter(|_| is_confirmed);
         let before = match cursor {
             Some(txid) => match self.find_txnum(&txid.to_byte_array())? {
-                None => return Ok(Vec::new()),
+                None => return Ok(PageList::default()),
                 before => before,
             },
             None => None,
@@ -108,14 +128,13 @@ impl Snapshot {
             txnums.extend(self.newest_txnums(key, before.unwrap_or(TxNum::END), count)?);
         }
         if !is_known {
-            return Ok(Vec::new());
+            return Ok(PageList::default());
         }
         txnums.sort_unstable();
         txnums.dedup();
         txnums.reverse();
-        txnums.truncate(count - found.len());
-        found.extend(self.resolved_in_chain(&txnums)?);
-        Ok(found)
+        txnums.truncate(count - unconfirmed.len());
+        Ok(PageList { unconfirmed, confirmed: txnums })
     }
 
     /// Returns the changes of a script's confirmed balance, one for each transaction, at most `count`, newest first:

@@ -11,6 +11,7 @@ use bitcoin::{Amount, OutPoint, ScriptBuf, Transaction, TxOut, Txid, consensus};
 use crate::answer::ResolvedTransaction;
 use crate::block::Block;
 use crate::error::{Error, Result};
+use crate::query::portions::PageList;
 use crate::sha::Hash256;
 use crate::snapshot::Snapshot;
 use crate::source::BlockId;
@@ -32,10 +33,15 @@ impl Snapshot {
 
     /// Returns the transactions of a block from `first` on, at most `count`; none beyond the tip or the block.
     pub fn resolved_in_block(&self, height: Height, first: u32, count: u32) -> Result<Vec<ResolvedTransaction>> {
-        let Some(block) = self.headers.get(height) else { return Ok(Vec::new()) };
+        self.whole_page(self.list_block(height, first, count))
+    }
+
+    /// Lists the transactions of a block from `first` on, at most `count`; none beyond the tip or the block.
+    pub fn list_block(&self, height: Height, first: u32, count: u32) -> PageList {
+        let Some(block) = self.headers.get(height) else { return PageList::default() };
         let end = first.saturating_add(count).min(block.tx_count);
-        let txnums: Vec<TxNum> = (first..end).map(|index| TxNum(block.first_txnum.0 + u64::from(index))).collect();
-        self.resolved_in_chain(&txnums)
+        let confirmed = (first..end).map(|index| TxNum(block.first_txnum.0 + u64::from(index))).collect();
+        PageList { confirmed, ..PageList::default() }
     }
 
     /// Returns these transactions of the mempool; it must hold them.
@@ -55,8 +61,14 @@ impl Snapshot {
 
     /// The transactions of live txnums, in their order.
     pub(super) fn resolved_in_chain(&self, txnums: &[TxNum]) -> Result<Vec<ResolvedTransaction>> {
+        self.resolved_within(txnums, usize::MAX)
+    }
+
+    /// The first transactions of live txnums, one at least, up to the one with which they have `bytes_max` bytes.
+    pub(super) fn resolved_within(&self, txnums: &[TxNum], bytes_max: usize) -> Result<Vec<ResolvedTransaction>> {
         let txids = self.txids_of(txnums)?;
-        let raws = self.proven_raws(&txids, txnums)?;
+        let raws = self.proven_raws(&txids, txnums, bytes_max)?;
+        let txnums = &txnums[..raws.len()];
         let transactions = raws.iter().map(|raw| parsed(raw)).collect::<Result<Vec<Transaction>>>()?;
         let prevouts = self.spent_outputs(txnums, &transactions)?;
         let found = txids.into_iter().map(Txid::from_byte_array).zip(txnums).zip(transactions).zip(prevouts);
@@ -149,7 +161,7 @@ impl Snapshot {
         let hashes: Vec<Hash256> = txids.iter().map(|txid| txid.to_byte_array()).collect();
         let found = self.find_txnums(&hashes)?.into_iter().zip(txids);
         let txnums = found.map(|(txnum, txid)| txnum.ok_or(Error::UnknownTransaction { txid: *txid }));
-        self.proven_raws(&hashes, &txnums.collect::<Result<Vec<_>>>()?)
+        self.proven_raws(&hashes, &txnums.collect::<Result<Vec<_>>>()?, usize::MAX)
     }
 }
 

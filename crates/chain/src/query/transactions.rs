@@ -175,16 +175,23 @@ impl Snapshot {
         self.proven_span(txid, block, span)
     }
 
-    /// The bytes of live transactions with these txids, which prove them. Their rows are looked up together.
-    pub(super) fn proven_raws(&self, txids: &[Hash256], txnums: &[TxNum]) -> Result<Vec<Vec<u8>>> {
+    /// The bytes of the first live transactions with these txids, which prove them, up to the one with which they have
+    /// `bytes_max` bytes. Their rows are looked up together.
+    pub(super) fn proven_raws(&self, txids: &[Hash256], txnums: &[TxNum], bytes_max: usize) -> Result<Vec<Vec<u8>>> {
         let blocks = txnums.iter().map(|txnum| Ok(self.block_of(*txnum)?.1)).collect::<Result<Vec<_>>>()?;
         let keys: Vec<_> = txnums.iter().zip(&blocks).map(|(txnum, block)| span_key(*txnum, block)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(<[u8; TxNum::LEN]>::as_slice).collect();
         let rows = self.reader().get_many(txpos::TABLE, &keys)?;
-        let of_each = txids.iter().zip(txnums).zip(blocks).zip(rows);
-        of_each
-            .map(|(((txid, txnum), block), row)| self.proven_span(txid, block, span_in(row, *txnum, block)?))
-            .collect()
+        let (mut raws, mut bytes) = (Vec::with_capacity(txids.len()), 0);
+        for (((txid, txnum), block), row) in txids.iter().zip(txnums).zip(blocks).zip(rows) {
+            if bytes >= bytes_max {
+                break;
+            }
+            let raw = self.proven_span(txid, block, span_in(row, *txnum, block)?)?;
+            bytes += raw.len();
+            raws.push(raw);
+        }
+        Ok(raws)
     }
 
     fn proven_span(&self, txid: &Hash256, block: &ChainBlock, (offset, len): (u32, u32)) -> Result<Vec<u8>> {

@@ -131,8 +131,7 @@ fn transactions_from(question: &Question<'_>, start: u32) -> Answer {
     if !start.is_multiple_of(page) {
         return Err(Failure::bad_request(format!("start index must be a multiple of {PAGE}")));
     }
-    let found = question.at.resolved_in_block(height, start, page)?;
-    transactions_json(question, &found, Cache::by_depth(question.at, Some(height)))
+    transactions_json(question, question.at.list_block(height, start, page), Cache::by_depth(question.at, Some(height)))
 }
 
 /// The height of the block that the path names.

@@ -14,10 +14,10 @@ pub(crate) mod v1;
 mod websocket;
 
 use axum::http::Method;
-use birdhouse_chain::ResolvedTransaction;
+use birdhouse_chain::{PageList, ResolvedTransaction};
 
-use crate::reply::{Answer, Cache, Reply};
-use crate::room::Each;
+use crate::reply::{Answer, Cache, Content, Reply};
+use crate::room::Json;
 use crate::shapes::TransactionJson;
 use crate::work::{Endpoint, Lane, Question};
 
@@ -97,9 +97,20 @@ pub(crate) fn internal() -> impl Iterator<Item = &'static Route> {
     internal::ROUTES.iter()
 }
 
-/// A list of transactions, each made as it is written.
-fn transactions_json(question: &Question<'_>, found: &[ResolvedTransaction], cache: Cache) -> Answer {
-    let _lent = question.room.lend(found.iter().map(ResolvedTransaction::bytes).sum())?;
-    let shapes = found.iter().map(|found| TransactionJson::of(question.at, found, question.network()));
-    Reply::json(question.room, &Each::of(shapes), cache)
+/// A list of transactions, read in portions, and each made as it is written.
+fn transactions_json(question: &Question<'_>, mut list: PageList, cache: Cache) -> Answer {
+    let (mut json, mut separator) = (Json::new(question.room), "[");
+    loop {
+        let portion = question.at.next_portion(&mut list)?;
+        if portion.is_empty() {
+            break;
+        }
+        let _lent = question.room.lend(portion.iter().map(ResolvedTransaction::bytes).sum())?;
+        for found in &portion {
+            json.text(std::mem::replace(&mut separator, ","))?;
+            json.value(&TransactionJson::of(question.at, found, question.network()))?;
+        }
+    }
+    json.text(if separator == "[" { "[]" } else { "]" })?;
+    Ok(Reply::new(Content::Json(json.into_bytes()), cache))
 }

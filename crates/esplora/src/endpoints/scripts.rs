@@ -2,7 +2,7 @@
 //! several.
 
 use birdhouse_chain::source::BlockId;
-use birdhouse_chain::{Confirmation, ResolvedTransaction, ScriptHash};
+use birdhouse_chain::{Confirmation, ScriptHash};
 use bitcoin::Txid;
 use serde_json::json;
 
@@ -61,9 +61,8 @@ fn newest(question: &Question<'_>) -> Answer {
     if question.params.query("after_txid").is_some() || question.params.query("max_txs").is_some() {
         return newest_of(question, &[script]);
     }
-    let mut found = question.at.mempool_page(&script, MEMPOOL_PAGE)?;
-    found.extend(question.at.history_page(&script, None, PAGE)?);
-    transactions(question, &found)
+    let list = question.at.list_mempool(&script, MEMPOOL_PAGE).then(question.at.list_history(&script, None, PAGE)?);
+    transactions_json(question, list, Cache::SHORT)
 }
 
 /// An unknown cursor has nothing before it.
@@ -76,12 +75,12 @@ fn confirmed(question: &Question<'_>) -> Answer {
             Err(_) => return Err(Failure::bad_request("Invalid hex string")),
         },
     };
-    transactions(question, &question.at.history_page(&script, cursor, PAGE)?)
+    transactions_json(question, question.at.list_history(&script, cursor, PAGE)?, Cache::SHORT)
 }
 
 fn unconfirmed(question: &Question<'_>) -> Answer {
     let script = script(question)?;
-    transactions(question, &question.at.mempool_page(&script, MEMPOOL_PAGE)?)
+    transactions_json(question, question.at.list_mempool(&script, MEMPOOL_PAGE), Cache::SHORT)
 }
 
 fn unspent(question: &Question<'_>) -> Answer {
@@ -157,7 +156,7 @@ fn newest_of(question: &Question<'_>, scripts: &[ScriptHash]) -> Answer {
     {
         return Err(Failure::unprocessable("after_txid not found"));
     }
-    transactions(question, &question.at.newest_of_all(scripts, cursor, count)?)
+    transactions_json(question, question.at.list_newest_of_all(scripts, cursor, count)?, Cache::SHORT)
 }
 
 fn max_txs(question: &Question<'_>) -> Option<usize> {
@@ -170,8 +169,4 @@ fn by_prefix(_: &Question<'_>) -> Answer {
 
 fn script(question: &Question<'_>) -> Result<ScriptHash, Failure> {
     question.params.script(question.service.settings.network)
-}
-
-fn transactions(question: &Question<'_>, found: &[ResolvedTransaction]) -> Answer {
-    transactions_json(question, found, Cache::SHORT)
 }

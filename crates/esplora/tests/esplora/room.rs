@@ -3,7 +3,8 @@
 use birdhouse_esplora::Limits;
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::{Coin, Payment};
-use serde_json::json;
+use bitcoin::{Address, Network};
+use serde_json::{Value, json};
 
 use crate::world::{SMALL, World};
 
@@ -65,4 +66,24 @@ fn what_is_written_in_pieces_is_whole() {
     let unknown = json!(["ab".repeat(32), many, "x"]).to_string();
     assert!(world.rest.private_post("/internal/txs", &json!([]).to_string()) == json!([]));
     assert!(world.rest.private_post("/internal/txs/outspends/by-txid", &unknown) == json!([[], outspends, []]));
+}
+
+#[test]
+fn a_page_of_large_transactions_is_read_in_portions_and_whole() {
+    let mut world = World::small(204);
+    let script = world.live.wallet().script_pubkey(Lock::new(Form::P2wpkh, 5_000));
+    let address = Address::from_script(&script, Network::Regtest).unwrap();
+    // 14 times 76 kB are more than one portion.
+    let mut txids: Vec<String> = Vec::new();
+    for _ in 0..14 {
+        txids.push(pay_many(&mut world, 2_450));
+        world.live.mine().unwrap();
+    }
+    txids.push(pay_many(&mut world, 2_450));
+    txids.reverse();
+    let expected: Vec<Value> = txids.iter().map(|txid| world.rest.json(&format!("/tx/{txid}"))).collect();
+    let page = world.rest.json(&format!("/address/{address}/txs"));
+    assert!(page == json!(expected), "another page");
+    let page = world.rest.json(&format!("/address/{address}/txs?max_txs=14"));
+    assert!(page == json!(expected[..14]), "another page");
 }
