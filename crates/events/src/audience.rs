@@ -45,6 +45,23 @@ impl Event {
 }
 
 impl Filter {
+    /// Returns true if a private event that this audience may not read can match. It depends on the filter alone: an
+    /// answer that depended on the events would tell of them.
+    pub fn may_be_withheld(&self, audience: Audience<'_>) -> bool {
+        let Audience::Authenticated(people) = audience else { return false };
+        let may_be_private = match &self.kinds {
+            Some(kinds) => kinds.iter().any(|kind| kind.is_private()),
+            // No search finds them.
+            None => self.search.is_none(),
+        };
+        let is_one = |key: &Pubkey| people.contains(key);
+        let are_own = self.authors.as_ref().is_some_and(|authors| authors.iter().all(is_one));
+        let are_for_own = self.tags.iter().any(|(letter, values)| {
+            letter.byte() == b'p' && values.iter().all(|value| Pubkey::parse(value).is_some_and(|key| is_one(&key)))
+        });
+        may_be_private && !are_own && !are_for_own
+    }
+
     /// Returns true if every event that matches is private.
     pub fn is_private(&self) -> bool {
         self.kinds.as_ref().is_some_and(|kinds| !kinds.is_empty() && kinds.iter().all(|kind| kind.is_private()))
@@ -82,6 +99,7 @@ pub(crate) fn shows(audience: Audience<'_>, hidden: Option<&dyn Hide>, event: Pa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::limits::FilterLimits;
     use crate::packed::encode;
     use crate::samples::{keys, signed_by};
 
@@ -106,6 +124,31 @@ mod tests {
             }
             assert_eq!(may_read(&event, &[]), Some(!is_private));
             assert_eq!(may_read(&event, &people[1..]), Some(true), "one of several is enough");
+        }
+    }
+
+    #[test]
+    fn private_events_are_withheld_unless_all_that_can_match_are_by_or_for_the_reader() {
+        let [own, other] = [1, 2].map(|author| keys(author).pubkey());
+        let filter = |json: &str| Filter::from_json(json, &FilterLimits::default()).expect("a filter");
+        let private = r#""kinds":[1,4]"#;
+        for (json, is_withheld) in [
+            ("{}".to_owned(), true),
+            (format!("{{{private}}}"), true),
+            (r#"{"kinds":[1,7]}"#.to_owned(), false),
+            (r#"{"search":"owl"}"#.to_owned(), false),
+            (format!(r#"{{{private},"authors":["{own}"]}}"#), false),
+            (format!(r#"{{{private},"authors":["{own}","{other}"]}}"#), true),
+            (format!(r##"{{{private},"#p":["{own}"]}}"##), false),
+            (format!(r##"{{{private},"authors":["{other}"],"#p":["{own}"]}}"##), false),
+            (format!(r##"{{{private},"#p":["{own}","{other}"]}}"##), true),
+            (format!(r##"{{{private},"#e":["{own}"]}}"##), true),
+        ] {
+            let filter = filter(&json);
+            assert_eq!(filter.may_be_withheld(Audience::Authenticated(&[own])), is_withheld, "{json}");
+            assert!(!filter.may_be_withheld(Audience::Operator), "{json}");
+            let is_private = json != r#"{"kinds":[1,7]}"# && json != r#"{"search":"owl"}"#;
+            assert_eq!(filter.may_be_withheld(Audience::Authenticated(&[])), is_private, "{json}");
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use self::names::{bounded_name, invalid_message, name, quoted};
 use crate::settings::Settings;
-use crate::stored::Hint;
+use crate::stored::{Completeness, Hint};
 use crate::tally::Tally;
 
 pub(crate) use names::{Refused, SubscriptionId};
@@ -93,14 +93,18 @@ impl SubscriptionId {
         format!("[\"EVENT\",{},", quoted(&self.0))
     }
 
-    /// Returns the message after the last stored event, with the hint whether that was all (NIP-67).
-    pub(crate) fn eose(&self, hint: Hint) -> String {
-        let hint = match hint {
-            Hint::Finish => ",[\"finish\"]",
-            Hint::Unknown => "",
-            Hint::More => ",[\"more\"]",
+    /// Returns the message after the last stored event, with the hint whether that was all (NIP-67). Where more may be
+    /// there for a client that authenticates, the hint is `auth`, which is proposed for NIP-67, and never `finish`. The
+    /// challenge was sent when the connection began.
+    pub(crate) fn eose(&self, Completeness { hint, is_withheld }: Completeness) -> String {
+        let hints = match (hint, is_withheld) {
+            (Hint::Finish, false) => ",[\"finish\"]",
+            (Hint::Unknown, false) => "",
+            (Hint::More, false) => ",[\"more\"]",
+            (Hint::Finish | Hint::Unknown, true) => ",[\"auth\"]",
+            (Hint::More, true) => ",[\"more\",\"auth\"]",
         };
-        format!("[\"EOSE\",{}{hint}]", quoted(&self.0))
+        format!("[\"EOSE\",{}{hints}]", quoted(&self.0))
     }
 
     pub(crate) fn count(&self, tally: &Tally) -> String {

@@ -37,6 +37,8 @@ pub(crate) struct Stored {
     found: Option<Vec<Seq>>,
     /// The worst of the filters so far.
     hint: Hint,
+    /// Private messages that may match were not for the audience.
+    is_withheld: bool,
     /// Time that it took so far.
     pub(crate) spent: Duration,
     pub(crate) rows: usize,
@@ -48,9 +50,17 @@ pub(crate) enum Next {
     /// Perhaps another page.
     Page,
     /// Nothing.
-    End(Hint),
+    End(Completeness),
     /// The rest cannot be sent, for a reason that is no fault of the store.
     Refused(Rejection),
+}
+
+/// What the client is told of the completeness of its stored events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Completeness {
+    pub(crate) hint: Hint,
+    /// There may be private messages that the client could read if it authenticated.
+    pub(crate) is_withheld: bool,
 }
 
 /// The hint whether stored events were left out (NIP-67); the worst of several filters counts.
@@ -93,6 +103,7 @@ impl Stored {
             searching: SearchProgress::default(),
             found: None,
             hint: Hint::Finish,
+            is_withheld: false,
             spent: Duration::ZERO,
             rows: 0,
         }
@@ -128,8 +139,11 @@ impl Stored {
         show: Show<'_>,
     ) -> birdhouse_events::Result<Next> {
         let filters = Arc::clone(&self.filters);
-        let Some(filter) = filters.get(self.filter) else { return Ok(Next::End(self.hint)) };
+        let Some(filter) = filters.get(self.filter) else { return Ok(self.end()) };
         let Asked { now, audience, hidden, pace } = asked;
+        // Not if every id that is asked for was sent.
+        let are_all_sent = |left: usize| filter.ids.as_ref().is_some_and(|ids| limit(Some(filter)) - left == ids.len());
+        let may_be_withheld = filter.may_be_withheld(audience);
         let (end, tags) = (self.end.get(), self.tags);
         let query = Query { filter, end, now, audience, hidden, tags, work_max: PAGE_WORK, pace };
         if self.left == 0 {
@@ -147,12 +161,19 @@ impl Stored {
                 return Ok(Next::Page);
             }
         } else if self.read(events, query, rows, show)? {
+            // A client that authenticates later lacks what these pages withheld; a list of ids may be a page and more.
+            self.is_withheld |= may_be_withheld && filter.ids.is_none();
             return Ok(Next::Page);
         }
+        self.is_withheld |= may_be_withheld && !are_all_sent(self.left);
         self.filter += 1;
         (self.from, self.left) = (None, limit(self.filters.get(self.filter)));
         self.shown.push(Shown::Nothing);
-        Ok(if self.filter < self.filters.len() { Next::Page } else { Next::End(self.hint) })
+        Ok(if self.filter < self.filters.len() { Next::Page } else { self.end() })
+    }
+
+    fn end(&self) -> Next {
+        Next::End(Completeness { hint: self.hint, is_withheld: self.is_withheld })
     }
 
     /// Passes on the next events of a filter; true if it may have more that are wanted.

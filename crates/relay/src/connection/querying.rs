@@ -68,7 +68,7 @@ impl Connection<'_> {
                 }
                 self.flush().await
             }
-            Next::End(hint) => self.send(id.eose(hint)).await,
+            Next::End(completeness) => self.send(id.eose(completeness)).await,
             Next::Refused(rejection) => {
                 self.unsubscribe(&id);
                 self.close(&id, &rejection).await

@@ -6,7 +6,7 @@ use birdhouse_events::{Pubkey, VerifiedEvent};
 use birdhouse_relay::Settings;
 use serde_json::{Value, json};
 
-use crate::app::{App, event};
+use crate::app::{App, Client, event, keys};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn eose_says_whether_stored_events_were_left_out() {
@@ -17,19 +17,25 @@ async fn eose_says_whether_stored_events_were_left_out() {
     app.events.accept(&notes.iter().collect::<Vec<_>>()).unwrap();
     let ids: Vec<String> = notes[..5].iter().map(|note| note.id.to_string()).collect();
     for (filters, events, hint) in [
-        (vec![json!({})], 1200, json!(["finish"])),
-        (vec![json!({ "limit": 1200 })], 1200, json!(["finish"])),
-        (vec![json!({ "limit": 1199 })], 1199, json!(["more"])),
-        (vec![json!({ "limit": 5000 })], 1200, json!(["finish"])),
-        (vec![json!({ "limit": 500 })], 500, json!(["more"])),
-        (vec![json!({ "limit": 1 })], 1, json!(["more"])),
-        (vec![json!({ "limit": 0 })], 0, Value::Null),
+        (vec![json!({ "kinds": [1] })], 1200, json!(["finish"])),
+        (vec![json!({ "kinds": [1], "limit": 1200 })], 1200, json!(["finish"])),
+        (vec![json!({ "kinds": [1], "limit": 1199 })], 1199, json!(["more"])),
+        (vec![json!({ "kinds": [1], "limit": 5000 })], 1200, json!(["finish"])),
+        (vec![json!({ "kinds": [1], "limit": 500 })], 500, json!(["more"])),
+        (vec![json!({ "kinds": [1], "limit": 1 })], 1, json!(["more"])),
+        (vec![json!({ "kinds": [1], "limit": 0 })], 0, Value::Null),
         (vec![json!({ "ids": ids })], 5, json!(["finish"])),
         (vec![json!({ "ids": ids, "limit": 5 })], 5, json!(["finish"])),
-        (vec![json!({ "ids": ids, "limit": 4 })], 4, json!(["more"])),
+        (vec![json!({ "ids": ids, "limit": 4, "kinds": [1] })], 4, json!(["more"])),
         (vec![json!({ "kinds": [9] })], 0, json!(["finish"])),
-        (vec![json!({ "limit": 3 }), json!({ "kinds": [9] })], 3, json!(["more"])),
-        (vec![json!({ "kinds": [9], "limit": 3 }), json!({})], 1200, json!(["finish"])),
+        (vec![json!({ "limit": 3, "kinds": [1] }), json!({ "kinds": [9] })], 3, json!(["more"])),
+        (vec![json!({ "kinds": [9], "limit": 3 }), json!({ "kinds": [1] })], 1200, json!(["finish"])),
+        // Private messages may be among them, whatever is there: NIP-67 as proposed with `auth`.
+        (vec![json!({})], 1200, json!(["auth"])),
+        (vec![json!({ "limit": 1199 })], 1199, json!(["more", "auth"])),
+        (vec![json!({ "kinds": [1, 4] })], 1200, json!(["auth"])),
+        (vec![json!({ "kinds": [9] }), json!({ "kinds": [1, 1059], "#p": [ids[0]] })], 0, json!(["auth"])),
+        (vec![json!({ "ids": [ids[0], "0".repeat(64)] })], 1, json!(["auth"])),
     ] {
         let mut message = vec![json!("REQ"), json!("a")];
         message.extend_from_slice(&filters);
@@ -45,6 +51,36 @@ async fn eose_says_whether_stored_events_were_left_out() {
         assert_eq!((heard, &end[2]), (events, &hint), "{filters:?}");
         client.say(json!(["CLOSE", "a"])).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_said_to_be_complete_while_private_messages_are_held_back() {
+    let app = App::start(Settings::default()).await;
+    let recipient = keys(2).pubkey().to_string();
+    let (note, letter) = (event(1, 1, 1, &[]), event(1, 4, 2, &[&["p", &recipient]]));
+    app.events.accept(&[&note, &letter]).unwrap();
+    let mut client = app.client().await;
+    let mixed = json!({ "kinds": [1, 4] });
+    let for_recipient = json!({ "kinds": [4], "#p": [recipient] });
+    let asked = async |client: &mut Client, filter: &Value| {
+        client.say(json!(["REQ", "a", filter])).await;
+        let mut seen = Vec::new();
+        loop {
+            let message = client.hear().await;
+            if message[0] != "EVENT" {
+                return (seen.len(), message[0].clone(), message[2].clone());
+            }
+            seen.push(message);
+        }
+    };
+    assert_eq!(asked(&mut client, &mixed).await, (1, json!("EOSE"), json!(["auth"])), "before AUTH");
+    let (_, verb, why) = asked(&mut client, &for_recipient).await;
+    assert!(verb == "CLOSED" && why.as_str().unwrap().starts_with("auth-required: "), "{why}");
+    client.authenticate(3, &app.url()).await;
+    assert_eq!(asked(&mut client, &for_recipient).await, (0, json!("EOSE"), json!(["auth"])), "as somebody else");
+    client.authenticate(2, &app.url()).await;
+    assert_eq!(asked(&mut client, &for_recipient).await, (1, json!("EOSE"), json!(["finish"])), "as the recipient");
+    assert_eq!(asked(&mut client, &mixed).await, (2, json!("EOSE"), json!(["auth"])), "others have messages, too");
 }
 
 /// The registers that NIP-45 describes, bit by bit.
