@@ -13,6 +13,10 @@ use crate::event::Pubkey;
 use crate::filter::Filter;
 use crate::hex;
 
+/// Greatest value of a register, for seven bytes of zeros. Clients shift a number of 64 bits by the value (go-nostr), so a
+/// greater one may make their estimate wrong.
+const REGISTER_MAX: u8 = 57;
+
 /// Registers of an estimate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hll {
@@ -37,7 +41,7 @@ impl Hll {
         let rest = &pubkey.0[self.offset + 1..];
         let zero_bytes = rest.iter().take_while(|byte| **byte == 0).count();
         let zero_bits = zero_bytes * 8 + rest.get(zero_bytes).map_or(0, |byte| byte.leading_zeros() as usize);
-        let seen = u8::try_from(zero_bits + 1).expect("a key has 256 bits, of which nine bytes are before these");
+        let seen = u8::try_from(zero_bits + 1).unwrap_or(REGISTER_MAX).min(REGISTER_MAX);
         self.registers[register] = self.registers[register].max(seen);
     }
 
@@ -93,7 +97,7 @@ mod tests {
         assert_eq!(hll.registers, expected);
         assert_eq!((hll.to_hex().len(), &hll.to_hex()[..14]), (512, "0000000100040a"));
         hll.add(&Pubkey([0; 32]));
-        assert_eq!(hll.registers[0], 185, "nothing but zeros");
+        assert_eq!(hll.registers[0], 57, "nothing but zeros");
     }
 
     #[test]

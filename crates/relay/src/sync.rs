@@ -1,6 +1,6 @@
 //! Negentropy sessions of one client (NIP-77): relay and client find out which events each of them lacks.
 //!
-//! A session holds the ids of its filter's events, gathered once: later events are not part of it, nor are events that
+//! A session holds the ids of its filters' events, each once, gathered once: later events are not part of it, nor are events that
 //! have expired, were deleted or are for others. Its work is done piece by piece, as that of a subscription is.
 
 use std::collections::HashMap;
@@ -84,7 +84,7 @@ impl Sessions {
     pub(crate) fn open(
         &mut self,
         id: &SubscriptionId,
-        (filter, held, message): (Filter, Arc<Held>, Vec<u8>),
+        (filters, held, message): (Arc<[Filter]>, Arc<Held>, Vec<u8>),
         end: Seq,
         sessions_max: usize,
     ) -> Result<u64, String> {
@@ -96,7 +96,7 @@ impl Sessions {
         let counted = Held::nothing(&self.ids);
         let number = self.next_number;
         self.next_number += 1;
-        let stored = Stored::new([filter].into(), TagsBy::Event, SinceSeq::at(end)).holding(held);
+        let stored = Stored::new(filters, TagsBy::Event, SinceSeq::at(end)).holding(held);
         let ids = Ids::Gathering { stored, found: NegentropyStorageVector::new(), count: 0 };
         let session = Session { number, ids, message: Some(message), counted, since: Instant::now() };
         self.by_name.insert(id.clone(), session);
@@ -243,7 +243,7 @@ mod tests {
         for sessions in &mut connections {
             for number in 0..limits.sync_sessions {
                 let held = Arc::new(Held::nothing(&ids));
-                let begin = (Filter::default(), held, vec![0; MESSAGE_BYTES]);
+                let begin = ([Filter::default()].into(), held, vec![0; MESSAGE_BYTES]);
                 let opened = sessions.open(&name(number), begin, Seq(0), limits.sync_sessions);
                 waiting += if opened.is_ok() { MESSAGE_BYTES } else { 0 };
             }

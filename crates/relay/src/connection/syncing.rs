@@ -20,16 +20,15 @@ impl Connection<'_> {
                 self.syncs.close(&id);
                 return Ok(());
             }
-            SyncMessage::Open(id, filter, message) => {
-                let filters = std::slice::from_ref(&filter);
+            SyncMessage::Open(id, filters, message) => {
                 self.syncs.close(&id);
-                let may_ask = self.may_ask(filters).and_then(|()| without_search(filters));
-                let held = match may_ask.and_then(|()| self.hold(filters)) {
+                let may_ask = self.may_ask(&filters).and_then(|()| without_search(&filters));
+                let held = match may_ask.and_then(|()| self.hold(&filters)) {
                     Ok(held) => held,
                     Err(rejection) => return self.send(sync_refused(&id, &rejection)).await,
                 };
                 let most = self.relay.settings.limits.sync_sessions;
-                let number = self.syncs.open(&id, (filter, held, message), self.relay.events.end(), most);
+                let number = self.syncs.open(&id, (filters.into(), held, message), self.relay.events.end(), most);
                 (id, number)
             }
             SyncMessage::Message(id, message) => {

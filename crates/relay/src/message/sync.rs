@@ -9,8 +9,8 @@ use crate::settings::Settings;
 /// A message from a client. Names of sessions are independent of those of subscriptions.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SyncMessage {
-    /// The filter of the events, and the first message.
-    Open(SubscriptionId, Filter, Vec<u8>),
+    /// The filters of the events, and the first message.
+    Open(SubscriptionId, Vec<Filter>, Vec<u8>),
     /// The next message.
     Message(SubscriptionId, Vec<u8>),
     Close(SubscriptionId),
@@ -20,12 +20,28 @@ pub(super) fn open(rest: &[&RawValue], settings: &Settings) -> Result<SyncMessag
     let (id, rest) = rest.split_first().ok_or_else(|| invalid_message("NEG-OPEN names a session"))?;
     let id = bounded_name(id, &settings.limits, Refused::Sync)?;
     let refuse = |rejection| Refused::Sync(id.clone(), rejection);
-    let [filter, message] = rest else {
+    let [filters, message] = rest else {
         return Err(refuse(Rejection::Invalid("NEG-OPEN carries a filter and a message".into())));
     };
-    let filter = Filter::from_json(filter.get(), &settings.limits.filter(settings.unknown_keys)).map_err(refuse)?;
+    let filters = open_filters(filters, settings).map_err(refuse)?;
     let message = bytes(&id, message)?;
-    Ok(SyncMessage::Open(SubscriptionId(id), filter, message))
+    Ok(SyncMessage::Open(SubscriptionId(id), filters, message))
+}
+
+/// Parses the filter of NIP-77, or an array of filters, whose events are compared together: NDK sends an array, and
+/// strfry takes both.
+fn open_filters(filters: &RawValue, settings: &Settings) -> Result<Vec<Filter>, Rejection> {
+    let limits = &settings.limits;
+    let several: Vec<&RawValue> = if filters.get().starts_with('[') {
+        serde_json::from_str(filters.get()).map_err(|_| Rejection::Invalid("filters are objects".into()))?
+    } else {
+        vec![filters]
+    };
+    if several.is_empty() || several.len() > limits.filters {
+        return Err(Rejection::Invalid(format!("there are 1 to {} filters", limits.filters).into()));
+    }
+    let filter_limits = limits.filter(settings.unknown_keys);
+    several.iter().map(|filter| Filter::from_json(filter.get(), &filter_limits)).collect()
 }
 
 pub(super) fn message(rest: &[&RawValue]) -> Result<SyncMessage, Refused> {
@@ -84,8 +100,12 @@ mod tests {
     #[test]
     fn sessions_are_read() {
         let id = SubscriptionId("a".to_owned());
-        let open = SyncMessage::Open(id.clone(), Filter::default(), vec![0x61, 0]);
-        assert_eq!(parse(r#"["NEG-OPEN","a",{},"6100"]"#).unwrap(), ClientMessage::Sync(open));
+        let open = SyncMessage::Open(id.clone(), vec![Filter::default()], vec![0x61, 0]);
+        for text in [r#"["NEG-OPEN","a",{},"6100"]"#, r#"["NEG-OPEN","a", [ {} ] ,"6100"]"#] {
+            assert_eq!(parse(text).unwrap(), ClientMessage::Sync(open.clone()), "{text}");
+        }
+        let several = parse(r#"["NEG-OPEN","a",[{},{"limit":1}],"61"]"#).unwrap();
+        assert!(matches!(several, ClientMessage::Sync(SyncMessage::Open(_, filters, _)) if filters.len() == 2));
         let message = SyncMessage::Message(id.clone(), vec![0x61]);
         assert_eq!(parse(r#"["NEG-MSG","a","61"]"#).unwrap(), ClientMessage::Sync(message));
         assert_eq!(parse(r#"["NEG-CLOSE","a"]"#).unwrap(), ClientMessage::Sync(SyncMessage::Close(id)));
@@ -101,6 +121,9 @@ mod tests {
             r#"["NEG-OPEN","a",{},"6"]"#,
             r#"["NEG-OPEN","a",{},"6G"]"#,
             r#"["NEG-OPEN","a",{},97]"#,
+            r#"["NEG-OPEN","a",[],"61"]"#,
+            r#"["NEG-OPEN","a",[[{}]],"61"]"#,
+            r#"["NEG-OPEN","a",[{},1],"61"]"#,
             r#"["NEG-MSG","a","AB"]"#,
         ] {
             let answer = parse(text).unwrap_err().answer();

@@ -14,6 +14,7 @@ mod filters;
 mod fronts;
 mod identity;
 mod management;
+mod ndk;
 mod nostr_bench;
 mod nostr_tools;
 mod plugin;

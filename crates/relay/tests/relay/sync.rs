@@ -126,6 +126,25 @@ async fn what_is_expired_deleted_or_for_others_has_no_id_in_a_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_array_of_filters_is_compared_as_their_union() {
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
+    let notes: Vec<VerifiedEvent> =
+        (0..30).zip([1, 7, 9].into_iter().cycle()).map(|(n, kind)| event(1, kind, n, &[])).collect();
+    keep(&app, notes.iter());
+    let of = |kinds: &[u16]| -> Found {
+        notes.iter().filter(|note| kinds.contains(&note.kind.0)).map(|note| note.id).collect()
+    };
+    let none = || std::iter::empty();
+    let union = json!([{ "kinds": [1, 7] }, { "kinds": [7, 9] }]);
+    assert_eq!(compare(&mut client, &union, none()).await, (Found::new(), of(&[1, 7, 9])), "each once");
+    assert_eq!(compare(&mut client, &json!([{ "kinds": [7] }]), none()).await, (Found::new(), of(&[7])));
+    // One that is refused refuses all.
+    client.say(json!(["NEG-OPEN", "s", [{ "kinds": [1] }, { "search": "owl" }], "6100"])).await;
+    assert_eq!(client.hear().await[0], "NEG-ERR");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_of_one_moment_and_apart_from_subscriptions() {
     let app = App::start(Settings::default()).await;
     let mut client = app.client().await;
