@@ -19,6 +19,7 @@ mod connection;
 mod identity;
 mod stored;
 mod sync;
+mod sync_form;
 mod tally;
 
 // The operator's decisions.

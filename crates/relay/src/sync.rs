@@ -16,6 +16,7 @@ use crate::hub::SinceSeq;
 use crate::limits::{COUNT_ROWS, Limits, SYNC_FRAME_BYTES, SYNC_ID_BYTES};
 use crate::message::{SubscriptionId, sync_closed, sync_message, sync_refused, sync_too_large};
 use crate::stored::{Asked, Next, Stored};
+use crate::sync_form::is_whole;
 
 /// The sessions of a connection.
 #[derive(Debug)]
@@ -202,9 +203,11 @@ impl Session {
             return Progress::More;
         };
         self.since = Instant::now();
-        match negentropy.reconcile(&message.bytes) {
-            Ok(answer) => Progress::Answer(sync_message(id, &answer)),
-            Err(_) => Progress::End(sync_refused(id, &Rejection::Invalid("not a message of negentropy".into()))),
+        // The library takes what is left of a number for a number.
+        let answer = if is_whole(&message.bytes) { negentropy.reconcile(&message.bytes).ok() } else { None };
+        match answer {
+            Some(answer) => Progress::Answer(sync_message(id, &answer)),
+            None => Progress::End(sync_refused(id, &Rejection::Invalid("not a message of negentropy".into()))),
         }
     }
 }

@@ -145,6 +145,18 @@ async fn an_array_of_filters_is_compared_as_their_union() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_cut_inside_a_number_is_an_error() {
+    let app = App::start(Settings::default()).await;
+    let mut client = app.client().await;
+    for (cut, what) in [("6186", "a time"), ("610080", "a length"), ("61000080", "a mode"), ("6100000280", "ids")] {
+        client.say(json!(["NEG-OPEN", "s", {}, cut])).await;
+        let answer = client.hear().await;
+        assert_eq!((&answer[0], &answer[1]), (&json!("NEG-ERR"), &json!("s")), "{what}: {answer}");
+        assert!(answer[2].as_str().unwrap().starts_with("invalid: "), "{what}: {answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_of_one_moment_and_apart_from_subscriptions() {
     let app = App::start(Settings::default()).await;
     let mut client = app.client().await;
