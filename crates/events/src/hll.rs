@@ -13,7 +13,7 @@ use crate::event::Pubkey;
 use crate::filter::Filter;
 use crate::hex;
 
-/// Greatest value of a register, for seven bytes of zeros. Clients shift a number of 64 bits by the value (go-nostr), so a
+/// Greatest value of a register, for seven bytes of zeros. Clients shift a number of 64 bits by the value (go-nostr): a
 /// greater one may make their estimate wrong.
 const REGISTER_MAX: u8 = 57;
 

@@ -196,7 +196,7 @@ fixed_bounds! {
     /// Live events sent in one turn.
     LIVE_TOGETHER: usize = 256 => "the rest follows after the client's other messages",
     // An event's work is one for each 64 bytes, and where its words are compared one more for each 8 bytes.
-    /// Work for one page: one for each entry of a posting list, eight or more, by its bytes, for each event that is read.
+    /// Work for one page: one for each entry of a posting list, eight or more for each event, by its bytes.
     PAGE_WORK: u64 = 32_768 => "the search goes on in the client's next turn",
     /// Results of a search whose filter has no `limit`.
     SEARCH_ROWS: usize = 100 => "the best are sent; EOSE says `more`",

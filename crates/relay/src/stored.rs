@@ -55,7 +55,7 @@ pub(crate) enum Next {
     Refused(Rejection),
 }
 
-/// What the client is told of the completeness of its stored events.
+/// Completeness of the stored events that a client was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Completeness {
     pub(crate) hint: Hint,

@@ -1,7 +1,8 @@
 //! Negentropy sessions of one client (NIP-77): relay and client find out which events each of them lacks.
 //!
-//! A session holds the ids of its filters' events, each once, gathered once: later events are not part of it, nor are events that
-//! have expired, were deleted or are for others. Its work is done piece by piece, as that of a subscription is.
+//! A session holds the ids of its filters' events, each once, gathered once: later events are not part of it, nor are
+//! events that have expired, were deleted or are for others. Its work is done piece by piece, as that of a subscription
+//! is.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

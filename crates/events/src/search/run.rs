@@ -32,13 +32,13 @@ struct Unfinished {
     next: Step,
 }
 
-/// What a search does next.
+/// Next step of a search.
 #[derive(Debug)]
 enum Step {
     /// Reads the few events that fulfil the other conditions.
     Few(IndexSnapshot, Few),
     /// Reads the events to which the index leads, from a document on.
-    Indexed(IndexSnapshot, Place),
+    Indexed(IndexSnapshot, Cursor),
     /// Reads the events from this number on, which the index does not hold.
     Unindexed(Seq),
     /// Nothing: the best events are found.
@@ -49,7 +49,7 @@ enum Step {
 
 /// A document of the index.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct Cursor {
     segment: usize,
     document: DocId,
 }
@@ -108,7 +108,7 @@ impl SearchIndex {
             return Ok(Step::Unsearchable(SearchCoverage::Building(percent(watermark, end))));
         }
         match snapshot {
-            Some(snapshot) => self.guarded(|| first_step(run, snapshot)),
+            Some(snapshot) => self.read_index(|| first_step(run, snapshot)),
             None => Ok(Step::Unindexed(watermark)),
         }
     }
@@ -118,10 +118,10 @@ impl SearchIndex {
         match step {
             Step::Few(snapshot, few) => Ok(match few.go_on(run)? {
                 Reading::More(few) => Step::Few(snapshot, few),
-                Reading::TooMany => Step::Indexed(snapshot, Place::default()),
+                Reading::TooMany => Step::Indexed(snapshot, Cursor::default()),
                 Reading::Done => Step::End,
             }),
-            Step::Indexed(snapshot, place) => self.guarded(|| search_index(run, snapshot, place)),
+            Step::Indexed(snapshot, cursor) => self.read_index(|| search_index(run, snapshot, cursor)),
             Step::Unindexed(from) => {
                 let from = unindexed::scan(run, from)?;
                 Ok(if from < run.query.end { Step::Unindexed(from) } else { Step::End })
@@ -131,7 +131,7 @@ impl SearchIndex {
     }
 
     /// Reads the index. Tantivy panics on bytes that it did not write: damage is reported, and nothing is found.
-    fn guarded(&self, read: impl FnOnce() -> Result<Step>) -> Result<Step> {
+    fn read_index(&self, read: impl FnOnce() -> Result<Step>) -> Result<Step> {
         match catch_unwind(AssertUnwindSafe(read)) {
             Ok(Err(error)) if !matches!(error, Error::Search(_)) => Err(error),
             Ok(Ok(step)) => Ok(step),
@@ -170,7 +170,7 @@ fn first_step(run: &mut SearchRun<'_>, snapshot: IndexSnapshot) -> Result<Step> 
     let few = if rarest > narrow::FEW_EVENTS as u64 { Few::of(run) } else { None };
     Ok(match few {
         Some(few) => Step::Few(snapshot, few),
-        None => Step::Indexed(snapshot, Place::default()),
+        None => Step::Indexed(snapshot, Cursor::default()),
     })
 }
 
@@ -180,18 +180,18 @@ fn terms(run: &SearchRun<'_>, snapshot: &IndexSnapshot) -> impl Iterator<Item = 
 }
 
 /// Searches the events below the watermark, from a document on.
-fn search_index(run: &mut SearchRun<'_>, snapshot: IndexSnapshot, mut place: Place) -> Result<Step> {
+fn search_index(run: &mut SearchRun<'_>, snapshot: IndexSnapshot, mut cursor: Cursor) -> Result<Step> {
     let all = terms(run, &snapshot).map(|term| {
         let word: Box<dyn tantivy::query::Query> = Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs));
         (Occur::Must, word)
     });
     let scoring = EnableScoring::enabled_from_searcher(&snapshot.searcher);
     let words = BooleanQuery::new(all.collect()).weight(scoring)?;
-    while let Some(segment) = snapshot.searcher.segment_readers().get(place.segment) {
-        if let Some(document) = search_segment(run, words.as_ref(), segment, place.document)? {
-            return Ok(Step::Indexed(snapshot, Place { document, ..place }));
+    while let Some(segment) = snapshot.searcher.segment_readers().get(cursor.segment) {
+        if let Some(document) = search_segment(run, words.as_ref(), segment, cursor.document)? {
+            return Ok(Step::Indexed(snapshot, Cursor { document, ..cursor }));
         }
-        place = Place { segment: place.segment + 1, document: 0 };
+        cursor = Cursor { segment: cursor.segment + 1, document: 0 };
     }
     Ok(Step::Unindexed(snapshot.end))
 }

@@ -434,7 +434,7 @@ fn a_piece_of_a_search_has_a_bound_of_bytes_and_ends_when_others_wait() {
         let (count, found) = pieces(&events, query);
         println!("{words}: {count} pieces, {found} events");
         assert!(found >= LARGE, "{words}: {found}");
-        // A piece that has read so many bytes is over with the next event.
+        // A piece that has read its bytes ends with the next event.
         assert!(count as u64 >= LARGE as u64 * CONTENT_BYTES / (64 * work_max + CONTENT_BYTES), "{words}: {count}");
         let (count, found_again) = pieces(&events, Query { pace: Some(&Impatient), ..Query::of(filter) });
         assert_eq!(found_again, found);
