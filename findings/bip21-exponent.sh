@@ -5,7 +5,7 @@
 # parameter is invalid. A URI in capitals, as QR codes have it, means the same if its parameters do.
 # Seen: amounts below 100 satoshis are written with an exponent, which the grammar of BIP 21 does not have. An unknown
 # `req-` parameter comes back among the options, without an error. `AMOUNT=` in capitals is another option, not the
-# amount, and the caller is told of no amount.
+# amount, so the payer types it in.
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -5,8 +5,7 @@
 # results that JavaScript takes for false: null as the status of an unused script, null from `server.ping`, 0 as relay
 # fee, an empty banner.
 # Seen: for null, 0, false and an empty text the caller gets the envelope, an object with `id` and `jsonrpc`. A check
-# such as `if (status)` then takes an unused script for a used one, and a fee of 0 is no number. Both forks do it; an
-# answer that has members added to the envelope changes what callers see.
+# such as `if (status)` then takes an unused script for a used one, and a fee of 0 is no number. Both forks do it.
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

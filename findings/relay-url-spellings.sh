@@ -5,8 +5,8 @@
 # names of one relay can be told to be equal by RFC 3986.
 # Seen: NDK puts a slash behind the query, and asks the relay for `?key=abc/`: a relay that reads a key or a name from
 # the query gets another value. nostr-tools sorts the parameters of the query and joins double slashes; welshman
-# turns the path to lower case, so two relays of one host become one; nostr-sdk changes the host only. The `relay` tag
-# of NIP-42 and the lists of NIP-65 carry these names.
+# turns the path to lower case, so two relays of one host become one; nostr-sdk changes host and port only. The
+# `relay` tag of NIP-42 and the lists of NIP-65 carry these names.
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
