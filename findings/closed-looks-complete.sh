@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A relay ends a REQ by CLOSED: half an answer looks like a whole one in four libraries, and NDK never ends.
+# A relay ends a REQ by CLOSED: half an answer looks like a whole one in four libraries, and NDK goes on waiting.
 #
 # Expected: NIP-01's CLOSED, before EOSE and with a reason such as "rate-limited: ..", is a failure: the call that
 # collects stored events fails, or at least tells an incomplete answer from a complete one.
