@@ -134,7 +134,7 @@ pub(crate) async fn serve(listener: UnixListener, control: Arc<Control>) {
             }
         }
     };
-    accept::each(listener, "control socket", CONNECTIONS_MAX, answer).await;
+    accept::each(listener, CONNECTIONS_MAX, answer).await;
 }
 
 async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<()> {

@@ -23,7 +23,7 @@ const UNIT: &str = include_str!("../../../contrib/birdhouse.service");
 #[test]
 fn every_limit_is_in_the_tables_with_default_and_consequence() {
     let operator = format!(
-        "| Connections of dashboard, metrics and health | {} | a new connection waits |\n\
+        "| Connections of dashboard, metrics and health | {} | the idlest is closed for a new one |\n\
          | Connections of `birdhouse ctl` | {} | a new connection waits |\n\
          | Connections of replicas and front ends | {} | status 503 |\n\
          | Connections that have not shown `replica-secret-file`, for {} s each | {}, {} of an address | the oldest \

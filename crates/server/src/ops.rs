@@ -8,9 +8,11 @@ mod pages;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use birdhouse_clients::{ClientKeying, PlaceBounds};
+use birdhouse_net::{Accepted, ConnectionIds, Listener, Proxy, Registry, Room, Seated, Seats, SlowWrite, Transport};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
@@ -18,16 +20,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use self::guard::Guard;
 use self::pages::{Dashboard, Reply};
 use crate::config::{Options, Switch};
 use crate::control::Control;
-use crate::{accept, bind, metrics};
+use crate::{bind, metrics};
 
-/// Concurrent connections; further ones wait to be accepted.
+/// Name of the listener in the log.
+const NAME: &str = "dashboard, metrics and health";
+/// Concurrent connections. The idlest leaves for a newcomer, so `/health` is answered whoever else is connected.
 pub(crate) const CONNECTIONS_MAX: usize = 32;
 /// Bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -39,6 +43,8 @@ const FORM_BYTES_MAX: usize = 1 << 20;
 const FORM_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for the answer to `stop` to be sent before the server stops.
 const STOP_DELAY: Duration = Duration::from_millis(200);
+/// Longest time in which a client reads nothing of an answer.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lifetime of a connection; a scraper opens another.
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(5);
 
@@ -86,16 +92,29 @@ pub(crate) async fn bind(plan: &Plan) -> Result<Bound> {
 /// Serves for as long as the future is polled.
 pub(crate) async fn serve(bound: Bound, control: Arc<Control>) {
     let Bound { listener, dashboard } = bound;
-    let answer = |socket| {
-        let answered =
-            timeout(CONNECTION_TIMEOUT, serve_connection(socket, Arc::clone(&control), Arc::clone(&dashboard)));
-        // A client that is too slow or breaks off gets no answer.
-        async { drop(answered.await) }
-    };
-    accept::each(listener, "dashboard, metrics and health", CONNECTIONS_MAX, answer).await;
+    let converse = move |accepted| converse(accepted, Arc::clone(&control), Arc::clone(&dashboard));
+    let seats = Seats::new(PlaceBounds::of_networks(None), Vec::new(), Arc::default(), Instant::now());
+    let room = Room::new(CONNECTIONS_MAX, seats);
+    let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
+    let listener = (listener, Listener { name: NAME.into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () });
+    let until = (std::future::pending(), Duration::ZERO);
+    birdhouse_net::serve(vec![listener], &registry, |()| room.clone(), until, converse).await;
 }
 
-async fn serve_connection(socket: TcpStream, control: Arc<Control>, dashboard: Arc<Dashboard>) -> hyper::Result<()> {
+/// Serves one connection to its end, or until it must leave for a newcomer.
+async fn converse(accepted: Accepted<()>, control: Arc<Control>, dashboard: Arc<Dashboard>) {
+    let Accepted { socket, permit: _permit, seat, .. } = accepted;
+    let stream = SlowWrite::new(Seated::new(socket, Arc::clone(&seat)), WRITE_TIMEOUT);
+    let answered = timeout(CONNECTION_TIMEOUT, serve_connection(stream, control, dashboard));
+    // A client that is too slow or breaks off gets no answer.
+    seat.hold(async { drop(answered.await) }).await;
+}
+
+async fn serve_connection(
+    stream: SlowWrite<Seated>,
+    control: Arc<Control>,
+    dashboard: Arc<Dashboard>,
+) -> hyper::Result<()> {
     let answer = service_fn(|request| {
         let (control, dashboard) = (Arc::clone(&control), Arc::clone(&dashboard));
         async move { Ok::<_, Infallible>(answer(request, &control, &dashboard).await) }
@@ -104,7 +123,7 @@ async fn serve_connection(socket: TcpStream, control: Arc<Control>, dashboard: A
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(socket), answer)
+        .serve_connection(TokioIo::new(stream), answer)
         .await
 }
 

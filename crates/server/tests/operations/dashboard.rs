@@ -56,6 +56,19 @@ fn status(head: &str) -> u16 {
 }
 
 #[test]
+fn clients_that_read_nothing_keep_nobody_from_health() {
+    let server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &[]);
+    let mut unread = Vec::new();
+    for _ in 0..40 {
+        let mut stream = TcpStream::connect(("127.0.0.1", port(&server))).unwrap();
+        // More answers than the buffers of the sockets take.
+        stream.write_all("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000).as_bytes()).unwrap();
+        unread.push(stream);
+    }
+    assert_eq!(server.get("/health").status, 200);
+}
+
+#[test]
 fn the_page_shows_state_and_nothing_that_clients_ask() {
     let node = node();
     let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_RELAY_ADDR", "127.0.0.1:0")]);
