@@ -1,8 +1,9 @@
 //! Location of the node: data folder, network, RPC address and credentials, found as `bitcoin-cli` finds them.
 //!
 //! Parsing `bitcoin.conf` is a pure function. The command line wins over a network's section, and the section over the
-//! part before all sections; within one part the first of several equal keys wins.
-//! Source: Core's `common/config.cpp`, `common/args.cpp`, `chainparamsbase.cpp`.
+//! part before all sections. Core has three rules for keys that stand twice in one part: the first wins; a negated key
+//! (`norpcuser=1`) erases what stands before it; of the flags that choose the chain, the last wins.
+//! Source: Core's `common/settings.cpp`, `common/config.cpp`, `common/args.cpp`, `chainparamsbase.cpp`.
 
 use std::fs;
 use std::io;
@@ -143,9 +144,18 @@ impl NodeConf {
     }
 }
 
-/// A parsed `bitcoin.conf`: section, key and value of each line, in order.
+/// A parsed `bitcoin.conf`: its lines, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Conf(Vec<(String, String, String)>);
+pub struct Conf(Vec<Line>);
+
+/// One `key=value`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    section: String,
+    key: String,
+    /// `None` for a negated key.
+    value: Option<String>,
+}
 
 impl Conf {
     /// Parses the text of a configuration file. Lines other than `key=value` are ignored: the node rejects them.
@@ -157,17 +167,25 @@ impl Conf {
             if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
                 name.trim().clone_into(&mut section);
             } else if let Some((key, value)) = line.split_once('=') {
-                entries.push(entry(&section, key.trim(), value.trim()));
+                entries.push(Line::new(&section, key.trim(), value.trim()));
             }
         }
         Self(entries)
     }
 
-    /// Returns the value that applies to `network`: that of its section, else that before all sections.
+    /// Returns the value that applies to `network`: that of its section, else that before all sections. `None` where
+    /// the key is missing or negated.
     pub fn get(&self, network: Network, key: &str) -> Option<&str> {
-        let own = self.in_section(section_name(network), key);
-        let common = network == Network::Bitcoin || !NETWORK_ONLY.contains(&key);
-        own.or_else(|| self.in_section("", key).filter(|_| common))
+        self.all(network, key).next()
+    }
+
+    /// Returns the values of a key that may stand several times, those that apply to `network`.
+    fn all(&self, network: Network, key: &str) -> impl Iterator<Item = &str> {
+        let (own, own_end) = self.in_section(section_name(network), key);
+        let (common, _) = self.in_section("", key);
+        // A key that the section negates last has no value, whatever stands before all sections.
+        let is_common = (network == Network::Bitcoin || !NETWORK_ONLY.contains(&key)) && own_end == End::Value;
+        own.into_iter().chain(common.into_iter().filter(move |_| is_common))
     }
 
     /// Returns the chosen network, if any.
@@ -175,53 +193,73 @@ impl Conf {
     /// # Errors
     /// A message when the chosen network is unknown, or several are chosen.
     pub fn network(&self) -> Result<Option<Network>, String> {
-        if let Some(name) = self.in_section("", "chain") {
-            return network_named(name)
-                .map(Some)
-                .ok_or_else(|| format!("failed to read {CONF_NAME}: chain={name} is no known network"));
-        }
-        let chosen = |network: &Network| {
+        let flag = |network: &Network| {
             let key = match network {
                 Network::Testnet => "testnet",
                 other => section_name(*other),
             };
-            *network != Network::Bitcoin && self.in_section("", key).is_some_and(is_true)
+            let (values, _) = self.in_section("", key);
+            *network != Network::Bitcoin && values.last().is_some_and(|value| is_true(value))
         };
-        let mut all = NETWORKS.into_iter().filter(chosen);
+        let (names, _) = self.in_section("", "chain");
+        let named = names.first().map(|name| {
+            network_named(name).ok_or_else(|| format!("failed to read {CONF_NAME}: chain={name} is no known network"))
+        });
+        let mut all = NETWORKS.into_iter().filter(flag).chain(named.transpose()?);
         match (all.next(), all.next()) {
             (first, None) => Ok(first),
             _ => Err(format!("failed to read {CONF_NAME}: it chooses several networks; keep one")),
         }
     }
 
-    fn in_section(&self, section: &str, key: &str) -> Option<&str> {
-        self.0.iter().find(|(s, k, _)| s == section && k == key).map(|(.., value)| value.as_str())
+    /// Returns the values of a key in a section behind its last negation, and what its last line is.
+    fn in_section(&self, section: &str, key: &str) -> (Vec<&str>, End) {
+        let (mut values, mut end) = (Vec::new(), End::Value);
+        for line in self.0.iter().filter(|line| line.section == section && line.key == key) {
+            match &line.value {
+                Some(value) => values.push(value.as_str()),
+                None => values.clear(),
+            }
+            end = if line.value.is_some() { End::Value } else { End::Negated };
+        }
+        (values, end)
     }
 
-    fn includes(&self, network: Option<Network>) -> impl Iterator<Item = &str> {
-        let own = network.map(section_name);
-        self.0
-            .iter()
-            .filter(move |(s, k, _)| k == "includeconf" && (s.is_empty() || Some(s.as_str()) == own))
-            .map(|(.., value)| value.as_str())
-    }
-}
-
-/// `regtest.rpcport=1` before all sections means `rpcport=1` in `[regtest]`; `norest=1` means `rest=0`.
-fn entry(section: &str, key: &str, value: &str) -> (String, String, String) {
-    let (section, key) = match key.split_once('.') {
-        Some((prefix, rest)) if section.is_empty() => (prefix, rest),
-        _ => (section, key),
-    };
-    match key.strip_prefix("no") {
-        Some(positive) => (section.into(), positive.into(), if is_true(value) { "0" } else { "1" }.into()),
-        None => (section.into(), key.into(), value.into()),
+    /// Returns the files to include: those of the network's section, then those before all sections.
+    fn includes(&self, network: Network) -> impl Iterator<Item = &str> {
+        let of = |section| self.in_section(section, "includeconf").0;
+        of(section_name(network)).into_iter().chain(of(""))
     }
 }
 
-/// Reads a flag as Core does: an empty value is true, any other is true when its number is not zero.
+/// The last line of a key in a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Value,
+    Negated,
+}
+
+impl Line {
+    /// `regtest.rpcport=1` before all sections means `rpcport=1` in `[regtest]`; `norest=1` negates `rest`, and
+    /// `norest=0` means `rest=1`.
+    fn new(section: &str, key: &str, value: &str) -> Self {
+        let (section, key) = match key.split_once('.') {
+            Some((prefix, rest)) if section.is_empty() => (prefix, rest),
+            _ => (section, key),
+        };
+        let (key, value) = match key.strip_prefix("no") {
+            Some(positive) => (positive, if is_true(value) { None } else { Some("1") }),
+            None => (key, Some(value)),
+        };
+        Self { section: section.into(), key: key.into(), value: value.map(Into::into) }
+    }
+}
+
+/// Reads a flag as Core does: an empty value is true, any other is true when it begins with a number that is not zero.
 fn is_true(value: &str) -> bool {
-    value.is_empty() || value.parse::<i64>().is_ok_and(|n| n != 0)
+    let digits = value.trim_start().trim_start_matches(['+', '-']);
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    value.is_empty() || digits[..end].bytes().any(|digit| digit != b'0')
 }
 
 fn section_name(network: Network) -> &'static str {
@@ -263,21 +301,35 @@ fn default_dir(home: &Path) -> PathBuf {
     home.join(if cfg!(target_os = "macos") { "Library/Application Support/Bitcoin" } else { ".bitcoin" })
 }
 
+/// Returns `host:port` of the RPC server. The port is that of `rpcport`, else that of `rpcconnect`, as for `bitcoin-cli`.
 fn rpc_address(conf: &Conf, network: Network) -> String {
-    let host = conf.get(network, "rpcconnect").unwrap_or("127.0.0.1");
-    let port = conf.get(network, "rpcport").and_then(|port| port.parse().ok());
+    let (host, own_port) = rpc_host(conf, network);
+    let port = conf.get(network, "rpcport").and_then(|port| port.parse().ok()).or(own_port);
     format!("{host}:{}", port.unwrap_or(default_rpc_port(network)))
+}
+
+/// Returns the host of `rpcconnect`, an IPv6 address in brackets, and its port.
+fn rpc_host(conf: &Conf, network: Network) -> (String, Option<u16>) {
+    let text = conf.get(network, "rpcconnect").unwrap_or("127.0.0.1");
+    let (host, port) = match text.rsplit_once(':') {
+        // An IPv6 address without brackets has colons, and no port.
+        Some((host, port)) if !host.contains(':') || (host.starts_with('[') && host.ends_with(']')) => {
+            (host, port.parse().ok().filter(|port| *port != 0))
+        }
+        _ => (text, None),
+    };
+    let is_bare = host.contains(':') && !host.starts_with('[');
+    (if is_bare { format!("[{host}]") } else { host.to_owned() }, port)
 }
 
 /// Returns the address of `zmqpubsequence`. A wildcard such as `tcp://*:28332` is replaced by the host of the RPC
 /// server.
 fn zmq_sequence(conf: &Conf, network: Network) -> Option<String> {
-    let published = conf.get(network, "zmqpubsequence")?.strip_prefix("tcp://")?;
+    let published = conf.all(network, "zmqpubsequence").find_map(|address| address.strip_prefix("tcp://"))?;
     let (host, port) = published.rsplit_once(':')?;
-    let host = if matches!(host, "*" | "0.0.0.0" | "[::]") {
-        conf.get(network, "rpcconnect").unwrap_or("127.0.0.1")
-    } else {
-        host
+    let host = match host {
+        "*" | "0.0.0.0" | "[::]" => rpc_host(conf, network).0,
+        host => host.to_owned(),
     };
     Some(format!("{host}:{port}"))
 }
@@ -316,7 +368,7 @@ fn read_conf(dir: &Path, network: Option<Network>) -> SourceResult<Conf> {
         Err(e) => return absent_conf(dir, &e),
     };
     let chosen = network.or_else(|| conf.network().ok().flatten()).unwrap_or(Network::Bitcoin);
-    let includes: Vec<PathBuf> = conf.includes(Some(chosen)).take(INCLUDES_MAX).map(|name| dir.join(name)).collect();
+    let includes: Vec<PathBuf> = conf.includes(chosen).take(INCLUDES_MAX).map(|name| dir.join(name)).collect();
     for path in includes {
         let text = fs::read_to_string(&path).map_err(|e| unreadable_conf(&path, &e))?;
         conf.0.extend(Conf::parse(&text).0);
@@ -354,9 +406,9 @@ mod tests {
     ";
 
     #[test]
-    fn section_wins_over_top_and_first_over_later() {
+    fn section_wins_over_top_and_first_over_later_and_a_negated_key_erases_those_before_it() {
         let conf = Conf::parse(TEXT);
-        assert_eq!(conf.get(Network::Bitcoin, "rest"), Some("1"));
+        assert_eq!(conf.get(Network::Bitcoin, "rest"), None);
         assert_eq!(conf.get(Network::Testnet, "rest"), Some("0"));
         assert_eq!(conf.get(Network::Bitcoin, "rpcuser"), Some("alice"));
         assert_eq!(conf.get(Network::Regtest, "rpcuser"), Some("dotted"));
@@ -371,6 +423,23 @@ mod tests {
     }
 
     #[test]
+    fn rpc_is_where_rpcconnect_and_rpcport_say() {
+        // Core's `SplitHostPort` and the preference of ports in `bitcoin-cli.cpp`.
+        for (text, address) in [
+            ("rpcconnect=::1", "[::1]:8332"),
+            ("rpcconnect=[::1]", "[::1]:8332"),
+            ("rpcconnect=[::1]:9", "[::1]:9"),
+            ("rpcconnect=node.lan:9", "node.lan:9"),
+            ("rpcconnect=node.lan:9\nrpcport=7", "node.lan:7"),
+            ("rpcconnect=::1\nrpcport=7", "[::1]:7"),
+        ] {
+            assert_eq!(rpc_address(&Conf::parse(text), Network::Bitcoin), address, "{text}");
+        }
+        let wildcard = Conf::parse("rpcconnect=::1\nzmqpubsequence=ipc:///a\nzmqpubsequence=tcp://*:28332");
+        assert_eq!(zmq_sequence(&wildcard, Network::Bitcoin).as_deref(), Some("[::1]:28332"));
+    }
+
+    #[test]
     fn network_is_chosen_by_chain_or_by_its_flag() {
         assert_eq!(Conf::parse("").network(), Ok(None));
         assert_eq!(Conf::parse("chain=test").network(), Ok(Some(Network::Testnet)));
@@ -379,6 +448,8 @@ mod tests {
         assert_eq!(Conf::parse("nosignet=0").network(), Ok(Some(Network::Signet)));
         assert!(Conf::parse("chain=liquid").network().is_err());
         assert!(Conf::parse("signet=1\nregtest=1").network().is_err());
+        assert!(Conf::parse("chain=main\nregtest=1").network().is_err());
+        assert_eq!(Conf::parse("regtest=1\nregtest=0\nsignet=1").network(), Ok(Some(Network::Signet)));
     }
 
     #[test]

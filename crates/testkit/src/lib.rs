@@ -54,7 +54,8 @@ pub mod error;
 mod zmtp;
 
 pub use birdhouse_regtest::{
-    Bitcoind, ChainBuilder, Options, bitcoind, block, chain, loadblock, mix, program, rng, rpc, script, tx, wallet,
+    Bitcoind, ChainBuilder, Options, bitcoind, block, chain, child_guard, loadblock, mix, program, rng, rpc, script,
+    tx, wallet,
 };
 
 pub use crate::error::{Error, Result};
