@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use birdhouse_clients::ClientKeying;
-use birdhouse_net::ConnectionIds;
+use birdhouse_net::{ConnectionIds, WebPages};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{Limits, ServerLimits};
@@ -25,6 +25,8 @@ pub struct Settings {
     pub hosts: Vec<Host>,
     /// Search for other servers, which `server.peers.subscribe` lists; `None` turns it off.
     pub discovery: Option<Discovery>,
+    /// Web pages that may open a WebSocket over loopback.
+    pub pages: WebPages,
     /// Rule by which connections are counted for one client.
     pub keying: ClientKeying,
     /// Numbers for connections; other servers of the process may count with it.
@@ -81,6 +83,7 @@ impl Default for Settings {
             hosts: Vec::new(),
             discovery: None,
             keying: ClientKeying::default(),
+            pages: WebPages::default(),
             connection_ids: ConnectionIds::default(),
             limits: ServerLimits::default(),
             collect_time_max: Duration::from_micros(100),

@@ -1,6 +1,6 @@
 //! From a listener to conversations: limits, PROXY header, TLS and WebSocket upgrade, as the listener says.
 
-use std::future::{Ready, ready};
+use std::future::ready;
 use std::io::{Error, Result};
 use std::sync::Arc;
 use std::time::Instant;
@@ -68,6 +68,7 @@ async fn serve(service: Arc<Service>, accepted: Accepted<Limits>) {
 /// The handshake failed, or the client has too many connections.
 async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newcomer> {
     let origin = accepted.origin().await?;
+    let is_local = accepted.is_local();
     let Accepted { id, listener, socket, permit, stopped, seat, .. } = accepted;
     let Limits { client_connections, client_work, client_work_percent, client_unsent_bytes, .. } = listener.limits;
     let bounds = ClientBounds {
@@ -89,15 +90,21 @@ async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newc
     let stream = listener.transport.open(Seated::new(socket, seat)).await?;
     let stream = match &listener.transport {
         Transport::Tcp | Transport::Tls(_) => Framed::Lines(stream),
-        Transport::Ws | Transport::Wss(_) => Framed::Frames(upgrade(stream, Compression::Off, admit).await?.0),
+        Transport::Ws | Transport::Wss(_) => {
+            let pages = is_local.then_some(&service.settings.pages);
+            let admitted = upgrade(stream, Compression::Off, |request, is_websocket| {
+                let allowed = pages.map_or(Ok(()), |pages| pages.check(request.headers()));
+                ready(if is_websocket { allowed } else { Err(no_websocket()) })
+            });
+            Framed::Frames(admitted.await?.0)
+        }
     };
     Ok(Newcomer { listener, guard, stream, stopped, _permit: permit })
 }
 
-/// Accepts any request for a WebSocket.
-fn admit<R>(_: R, is_websocket: bool) -> Ready<std::result::Result<(), Box<Response>>> {
-    let refusal = || plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n");
-    ready(is_websocket.then_some(()).ok_or_else(refusal))
+/// Returns the answer to a request for anything else.
+fn no_websocket() -> Box<Response> {
+    plain_response(StatusCode::BAD_REQUEST, "WebSocket is spoken here\n")
 }
 
 /// Sends the error to a connection that needs no handshake. Any other connection just closes: refusing must cost less

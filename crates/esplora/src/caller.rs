@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_clients::Payer as _;
-use birdhouse_net::{Compression, Meter, Unsent};
+use birdhouse_net::{Compression, Meter, Unsent, WebPages};
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -16,6 +16,8 @@ pub(crate) struct Caller {
     pub(crate) unsent: Unsent,
     /// Changes, as its sender is dropped, when the server ends.
     pub(crate) stopped: watch::Receiver<()>,
+    /// Web pages that may open a WebSocket; `None` allows all, where requests do not come over loopback.
+    pub(crate) pages: Option<WebPages>,
     /// Set by the answer after which the connection carries a WebSocket.
     pub(crate) switching: Arc<Mutex<Option<Switching>>>,
 }

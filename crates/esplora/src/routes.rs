@@ -280,7 +280,8 @@ impl Answered {
 
 /// Answers a request for a WebSocket, which the connection carries afterwards.
 fn switched(caller: &Caller, parts: &mut Parts) -> Response {
-    let answer = birdhouse_net::switch(&parts.method, &parts.headers, Compression::Deflate);
+    let allowed = caller.pages.as_ref().map_or(Ok(()), |pages| pages.check(&parts.headers));
+    let answer = allowed.and_then(|()| birdhouse_net::switch(&parts.method, &parts.headers, Compression::Deflate));
     let answer = match (answer, parts.extensions.remove::<OnUpgrade>()) {
         (Ok((answer, compression)), Some(stream)) => {
             *caller.switching.lock() = Some(Switching { stream, compression });

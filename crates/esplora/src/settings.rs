@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use birdhouse_chain::FilterHeaders;
 use birdhouse_clients::ClientKeying;
-use birdhouse_net::{ConnectionIds, Turns};
+use birdhouse_net::{ConnectionIds, Turns, WebPages};
 use bitcoin::Network;
 
 use crate::limits::{Limits, processors};
@@ -21,6 +21,8 @@ pub type Listener = birdhouse_net::Listener<()>;
 pub struct Settings {
     /// The network, which decides the form of addresses.
     pub network: Network,
+    /// Web pages that may open a WebSocket over loopback.
+    pub pages: WebPages,
     /// Rule by which connections are counted for one client.
     pub keying: ClientKeying,
     /// Numbers for connections; other servers of the process may count with it.
@@ -40,6 +42,7 @@ impl Settings {
     pub fn new(network: Network) -> Self {
         Self {
             network,
+            pages: WebPages::default(),
             keying: ClientKeying::default(),
             connection_ids: ConnectionIds::default(),
             processors: Turns::of_processors(processors()),

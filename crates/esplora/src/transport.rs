@@ -7,7 +7,9 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::Request;
 use birdhouse_clients::Overdrawn;
-use birdhouse_net::{Accepted, ConnectionGuard, Meter, Seated, SlowWrite, Stream, Unsent, Upgraded, handshake};
+use birdhouse_net::{
+    Accepted, ConnectionGuard, Meter, Seated, SlowWrite, Stream, Unsent, Upgraded, WebPages, handshake,
+};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -26,6 +28,8 @@ use crate::service::Service;
 struct Welcome {
     service: Arc<Service>,
     guard: ConnectionGuard,
+    /// As in [`Caller`].
+    pages: Option<WebPages>,
     _permit: OwnedSemaphorePermit,
     stopped: watch::Receiver<()>,
 }
@@ -39,9 +43,10 @@ pub(crate) async fn serve(service: Arc<Service>, accepted: Accepted<Router>) {
 async fn serve_seated(service: Arc<Service>, accepted: Accepted<Router>) {
     let router = accepted.listener.limits.clone();
     let (within, stopped) = (service.settings.limits.handshake_timeout, accepted.stopped.clone());
+    let pages = accepted.is_local().then(|| service.settings.pages.clone());
     let greeted = handshake(within, stopped.clone(), greet(&service, accepted)).await;
     let Some((guard, stream, permit)) = greeted else { return };
-    Welcome { service, guard, _permit: permit, stopped }.converse(router, stream).await;
+    Welcome { service, guard, pages, _permit: permit, stopped }.converse(router, stream).await;
 }
 
 /// Reads the client's address, registers the connection, and does its TLS handshake.
@@ -69,7 +74,8 @@ impl Welcome {
         let meter = Arc::clone(&self.guard.meter);
         let unsent = Unsent { all: self.service.unsent.clone(), client: meter.unsent() };
         let switching = Arc::default();
-        let caller = Caller { meter: Arc::clone(&meter), unsent, stopped: self.stopped.clone(), switching };
+        let (stopped, pages) = (self.stopped.clone(), self.pages.take());
+        let caller = Caller { meter: Arc::clone(&meter), unsent, stopped, pages, switching };
         let answered = caller.clone();
         let router = TowerToHyperService::new(router);
         let answer = service_fn(move |mut request: Request<Incoming>| {

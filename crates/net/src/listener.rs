@@ -212,6 +212,12 @@ async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'stati
 }
 
 impl<L> Accepted<L> {
+    /// Returns true for a connection over loopback that no reverse proxy announces.
+    pub fn is_local(&self) -> bool {
+        let local = self.socket.local_addr().map(|local| local.ip().to_canonical());
+        matches!(self.listener.proxy, Proxy::Off) && local.is_ok_and(|ip| ip.is_loopback())
+    }
+
     /// Returns the origin of the connection: its socket's address, or what the PROXY header names, which is read.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 
 pub(crate) mod deflate;
 pub(crate) mod frames;
+pub(crate) mod pages;
 pub(crate) mod shared_payload;
 pub(crate) mod upgrade;
 pub(crate) mod writer;

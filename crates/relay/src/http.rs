@@ -48,6 +48,8 @@ struct Arrival<'a> {
     from: Origin,
     /// Our end of its socket.
     local: SocketAddr,
+    /// It came over loopback, and no proxy announced it.
+    is_local: bool,
     seat: &'a Seat,
     /// Work for which its client is charged once its request has said who that is.
     owed: Duration,
@@ -59,6 +61,7 @@ struct Arrival<'a> {
 /// No WebSocket came of it; a request that could be read was answered.
 pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>, seat: Arc<Seat>) -> Result<Client> {
     let from = accepted.origin().await?;
+    let is_local = accepted.is_local();
     let Accepted { id, listener, socket, permit, stopped, .. } = accepted;
     let local = socket.local_addr()?;
     // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes.
@@ -69,7 +72,7 @@ pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>, seat: Arc<Se
     }
     let stream = listener.transport.open(Seated::new(socket, Arc::clone(&seat))).await?;
     let owed = if is_of_proxy { work } else { Duration::ZERO };
-    let arrival = Arrival { id, listener: &listener.name, from, local, seat: &seat, owed };
+    let arrival = Arrival { id, listener: &listener.name, from, local, is_local, seat: &seat, owed };
     let admit = |request: Request<Incoming>, is_websocket| admit(relay, arrival, request, is_websocket);
     let (upgraded, guard) = upgrade(stream, relay.settings.compression, admit).await?;
     Ok(Client { upgraded, local, guard, seat, stopped, _permit: permit })
@@ -106,6 +109,9 @@ async fn admit(
     }
     if !is_websocket {
         return Err(open_to_pages(about(relay, &request)));
+    }
+    if arrival.is_local {
+        relay.settings.pages.check(request.headers())?;
     }
     let (bounds, now) = (relay.settings.limits.client(), Instant::now());
     let guard = relay.registry.enter(arrival.id, arrival.listener, origin, &bounds, now);

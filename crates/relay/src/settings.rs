@@ -1,7 +1,7 @@
 //! The operator's settings of the relay.
 
 use birdhouse_events::{Retention, UnknownKeys};
-use birdhouse_net::{Compression, ConnectionIds};
+use birdhouse_net::{Compression, ConnectionIds, WebPages};
 use ipnet::IpNet;
 
 use crate::free_disk::FreeDisk;
@@ -21,6 +21,8 @@ pub struct Settings {
     pub unknown_keys: UnknownKeys,
     /// Reverse proxies whose `X-Forwarded-For` names the client.
     pub proxies: Vec<IpNet>,
+    /// Web pages that may open a WebSocket over loopback.
+    pub pages: WebPages,
     /// Compression of messages.
     pub compression: Compression,
     /// Allowed authors, kinds and addresses, and rates.

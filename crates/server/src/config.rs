@@ -386,6 +386,17 @@ pub(crate) struct Options {
     /// where `--ops-addr` is a loopback address].
     #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_OPS_CONTROL", value_name = "SWITCH")]
     pub(crate) ops_control: Option<Switch>,
+    /// Origins of web pages that may open WebSockets over loopback, like `https://client.example`, beside those of this
+    /// machine [default: none].
+    #[arg(
+        long,
+        help_heading = "Operations",
+        env = "BIRDHOUSE_WEB_ORIGIN",
+        value_name = "ORIGIN",
+        value_delimiter = ','
+    )]
+    #[serde(default, deserialize_with = "file::list")]
+    pub(crate) web_origin: Option<Vec<String>>,
     /// Log level: off, error, warn, info, debug or trace, or levels of modules like `info,birdhouse_relay=debug`
     /// [default: info].
     #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_LOG", value_name = "LEVEL")]
@@ -426,7 +437,7 @@ settings! {
     relay_unknown_keys, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
     relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_retention, relay_plugin,
     relay_plugin_broken, bitcoin,
-    ops_addr, ops_host, ops_control, server_name, banner, donation_address, log
+    ops_addr, ops_host, ops_control, web_origin, server_name, banner, donation_address, log
 }
 
 impl Options {

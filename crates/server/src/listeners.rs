@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use birdhouse_electrum::{Discovery, Host, Limits, PeerScope};
-use birdhouse_net::{Certificate, Listener, Proxy, Transport};
+use birdhouse_net::{Certificate, Listener, Proxy, Transport, WebPages};
 use bitcoin::Network;
+use hyper::Uri;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
 
@@ -257,6 +258,15 @@ pub(crate) fn hosts(public: &[PublicHost], network: Network) -> Vec<Host> {
         *slot = Some(port.unwrap_or_else(|| kind.port(network)));
     }
     hosts
+}
+
+/// Returns the web pages that may open WebSockets over loopback: those that reach this server by a public name, and
+/// those of the settings.
+pub(crate) fn web_pages(options: &Options) -> WebPages {
+    let hosts = options.public_host.iter().flatten().map(|host| host.name.clone());
+    // A URL without a name leads nobody here.
+    let urls = options.relay_url.iter().flatten().filter_map(|url| url.parse::<Uri>().ok()?.host().map(str::to_owned));
+    WebPages::new(hosts.chain(urls).collect(), options.web_origin.clone().unwrap_or_default())
 }
 
 /// Returns the first peers to probe. Those of a private chain may have any address.

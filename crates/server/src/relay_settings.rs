@@ -15,6 +15,7 @@ use crate::config::{
     KindRange, Options, PubkeyText, RateOf, RateOptions, Readers, RetentionOptions, Switch, UnknownKeysName,
     WhenBrokenName,
 };
+use crate::listeners;
 
 /// Returns the settings of the relay.
 pub(crate) fn settings(options: &Options) -> Settings {
@@ -41,6 +42,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
             Some(UnknownKeysName::Ignore) | None => UnknownKeys::Ignored,
         },
         proxies: options.relay_proxy_from.clone().unwrap_or_default(),
+        pages: listeners::web_pages(options),
         compression: match options.relay_compression {
             Some(Switch::Off) => Compression::Off,
             Some(Switch::On) | None => Compression::Deflate,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use birdhouse_chain::Index;
 use birdhouse_clients::ClientKeying;
-use birdhouse_net::{Accepted, ConnectionIds, Listener, Registry, SlowWrite, Stream};
+use birdhouse_net::{Accepted, ConnectionIds, Listener, Registry, SlowWrite, Stream, WebPages};
 use birdhouse_relay::{FeedOffset, Relay};
 use birdhouse_store::{FeedStore, Fetched, SegmentStore};
 use bitcoin::hashes::{Hash as _, sha256};
@@ -239,7 +239,8 @@ impl Service {
     }
 
     fn knows(&self, request: &Request<Incoming>) -> bool {
-        let Some(secret) = self.secret else { return true };
+        // Without one it is on loopback, where a browser takes web pages.
+        let Some(secret) = self.secret else { return WebPages::default().check(request.headers()).is_ok() };
         let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         // Hashes are compared, so the time tells nothing of the secret.
         shown.is_some_and(|shown| sha256::Hash::hash(shown) == secret)

@@ -123,8 +123,9 @@ impl Opened {
     ) -> Server {
         let (limits, filters) = (self.limits.clone(), self.filters.clone());
         let (processors, node_calls) = (wallets.processors(), wallets.node_calls());
+        let pages = setup.electrum_settings.pages.clone();
         let settings =
-            Settings { limits, filters, connection_ids, processors, node_calls, ..Settings::new(setup.network) };
+            Settings { limits, filters, pages, connection_ids, processors, node_calls, ..Settings::new(setup.network) };
         Server::new(Arc::clone(&setup.index), setup.node_of_clients.clone(), settings)
     }
 

@@ -313,8 +313,9 @@ fn electrum_settings(options: &Options, network: Network) -> Result<birdhouse_el
     let hosts = listeners::hosts(options.public_host.as_deref().unwrap_or_default(), network);
     let discovery = options.peer.as_deref().map(|peers| listeners::discovery(peers, network)).transpose()?;
     let limits = options.limits.clone().unwrap_or_default().server();
+    let pages = listeners::web_pages(options);
     let mut settings =
-        birdhouse_electrum::Settings { hosts, discovery, limits, ..birdhouse_electrum::Settings::default() };
+        birdhouse_electrum::Settings { hosts, discovery, limits, pages, ..birdhouse_electrum::Settings::default() };
     if let Some(name) = &options.server_name {
         settings.server_version.clone_from(name);
     }

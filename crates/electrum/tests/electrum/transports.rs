@@ -201,6 +201,28 @@ fn what_is_no_websocket_handshake_is_closed() {
     ping(&mut *world.pipe(WS));
 }
 
+#[test]
+fn a_page_of_another_site_opens_no_websocket_over_loopback() {
+    let world = World::limited(&Limits::default());
+    for (host, origin, expected) in [
+        ("127.0.0.1:50003", "", " 101 "),
+        ("127.0.0.1:50003", "Origin: http://localhost:8080\r\n", " 101 "),
+        ("127.0.0.1:50003", "Origin: https://evil.example\r\n", " 403 "),
+        ("evil.example:50003", "Origin: http://evil.example:50003\r\n", " 403 "),
+    ] {
+        let mut socket = world.socket(WS);
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: {host}\r\n{origin}Connection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut head = [0; 64];
+        let length = socket.read(&mut head).unwrap();
+        let head = String::from_utf8_lossy(&head[..length]).into_owned();
+        assert!(head.contains(expected), "{host}, {origin:?}: {head}");
+    }
+}
+
 // === TLS ===
 
 fn replace_pair(folder: &Path) -> (std::path::PathBuf, std::path::PathBuf) {

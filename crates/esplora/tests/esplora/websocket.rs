@@ -12,7 +12,8 @@ use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::world::{Rest, SMALL, World};
 
@@ -292,4 +293,30 @@ fn what_is_tracked_and_what_is_sent_has_bounds() {
     assert_eq!(client.frame(), Message::Pong("here".into()));
     let got = world.rest.get("/api/v1/ws");
     assert_eq!((got.status, got.text()), (400, "WebSocket is spoken here\n".into()));
+}
+
+#[test]
+fn a_page_of_another_site_opens_no_websocket_over_loopback() {
+    let world = World::small(158);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (host, origin, expected) in [
+        ("127.0.0.1:3000", None, 101),
+        ("127.0.0.1:3000", Some("http://localhost:8080"), 101),
+        ("127.0.0.1:3000", Some("https://evil.example"), 403),
+        ("evil.example:3000", Some("http://evil.example:3000"), 403),
+    ] {
+        let mut request = format!("ws://{host}/api/v1/ws").into_client_request().unwrap();
+        if let Some(origin) = origin {
+            request.headers_mut().insert("origin", origin.parse().unwrap());
+        }
+        let status = runtime.block_on(async {
+            let stream = TcpStream::connect(("127.0.0.1", world.rest.port)).await.unwrap();
+            match tokio_tungstenite::client_async(request, stream).await {
+                Ok((_, answer)) => answer.status().as_u16(),
+                Err(Error::Http(answer)) => answer.status().as_u16(),
+                Err(error) => panic!("{host}, {origin:?}: {error}"),
+            }
+        });
+        assert_eq!(status, expected, "{host}, {origin:?}");
+    }
 }

@@ -29,7 +29,7 @@ pub(crate) async fn raw(app: &App, offer: &str) -> (String, TcpStream) {
 async fn asked(app: &App, headers: &str) -> (String, TcpStream) {
     let mut socket = TcpStream::connect(app.addr).await.unwrap();
     let request = format!(
-        "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
     );
     socket.write_all(request.as_bytes()).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_events::EventsOptions;
-use birdhouse_net::{Certificate, Proxy, Transport};
+use birdhouse_net::{Certificate, Proxy, Transport, WebPages};
 use birdhouse_relay::{Limits, Settings};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::json;
@@ -147,4 +147,30 @@ async fn a_header_counts_only_from_a_proxy_that_may_send_it() {
     let mut socket = TcpStream::connect(app.addr).await.unwrap();
     socket.write_all(b"PROXY TCP4 198.51.100.1 127.0.0.1 1000 80\r\n").await.unwrap();
     assert_eq!(converse(socket, &app, 1).await.err(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_another_site_opens_no_websocket_over_loopback() {
+    let pages = WebPages::new(vec!["relay.example".into()], vec!["https://client.example".into()]);
+    let app = App::start(Settings { pages, ..Settings::default() }).await;
+    for (host, origin, expected) in [
+        ("127.0.0.1:7777", None, " 101 "),
+        ("127.0.0.1:7777", Some("http://localhost:8080"), " 101 "),
+        ("127.0.0.1:7777", Some("https://client.example"), " 101 "),
+        ("127.0.0.1:7777", Some("https://evil.example"), " 403 "),
+        ("evil.example:7777", Some("http://evil.example:7777"), " 403 "),
+        ("relay.example", Some("https://any.example"), " 101 "),
+    ] {
+        let mut socket = TcpStream::connect(app.addr).await.unwrap();
+        let origin = origin.map(|origin| format!("Origin: {origin}\r\n")).unwrap_or_default();
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: {host}\r\n{origin}Connection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut head = [0; 64];
+        let length = timeout(PATIENCE, socket.read(&mut head)).await.expect("an answer").unwrap();
+        let head = String::from_utf8_lossy(&head[..length]).into_owned();
+        assert!(head.contains(expected), "{host}, {origin:?}: {head}");
+    }
 }

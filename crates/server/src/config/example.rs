@@ -128,6 +128,7 @@ fn plain<'a>(name: &str, kind: &str, default: Option<&'a str>) -> &'a str {
         ("relay-terms-of-service", _) => "https://relay.example.org/terms",
         ("ops-addr", _) => "127.0.0.1:9400",
         ("ops-host", _) => "birdhouse.lan",
+        ("web-origin", _) => "https://client.example.org",
         ("rest-addr" | "rest-tls-addr", _) => "127.0.0.1:3000",
         ("rest-private-addr", _) => "127.0.0.1:3001",
         ("http-addr", _) => "127.0.0.1:8080",

@@ -13,17 +13,24 @@ const SECRET: &str = "word";
 
 /// Serves nothing but refusals, with a secret.
 async fn serve_with_secret() -> std::net::SocketAddr {
+    serve_nothing(Some(sha256::Hash::hash(SECRET.as_bytes()))).await
+}
+
+async fn serve_nothing(secret: Option<sha256::Hash>) -> std::net::SocketAddr {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = socket.local_addr().unwrap();
     let listener = Listener { name: "replicas".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () };
-    let secret = Some(sha256::Hash::hash(SECRET.as_bytes()));
     serve(Bound { listeners: vec![(socket, listener)], secret }, None, None);
     addr
 }
 
 /// Asks by a connection; returns the head of the answer, and `true` if the connection is closed after it.
 async fn ask(socket: &mut TcpStream, secret: &str) -> (String, bool) {
-    let head = format!("GET /v1/none HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n\r\n");
+    ask_with(socket, &format!("Host: localhost\r\nAuthorization: Bearer {secret}\r\n")).await
+}
+
+async fn ask_with(socket: &mut TcpStream, headers: &str) -> (String, bool) {
+    let head = format!("GET /v1/none HTTP/1.1\r\n{headers}\r\n");
     timeout(PATIENCE, async {
         socket.write_all(head.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
@@ -72,6 +79,19 @@ async fn a_connection_beyond_the_places_of_known_ones_is_told_so() {
     let mut one_more = TcpStream::connect(addr).await.unwrap();
     assert_eq!(ask(&mut one_more, SECRET).await, ("HTTP/1.1 503 Service Unavailable".into(), true));
     assert_eq!(ask(&mut known[0], SECRET).await.0, "HTTP/1.1 404 Not Found");
+}
+
+#[tokio::test]
+async fn without_a_secret_web_pages_are_refused() {
+    let addr = serve_nothing(None).await;
+    for (headers, status) in [
+        ("Host: 127.0.0.1:3002\r\n", "404 Not Found"),
+        ("Host: evil.example:3002\r\n", "401 Unauthorized"),
+        ("Host: 127.0.0.1:3002\r\nOrigin: https://evil.example\r\n", "401 Unauthorized"),
+    ] {
+        let mut socket = TcpStream::connect(addr).await.unwrap();
+        assert_eq!(ask_with(&mut socket, headers).await.0, format!("HTTP/1.1 {status}"), "{headers}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
