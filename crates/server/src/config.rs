@@ -397,6 +397,10 @@ pub(crate) struct Options {
     )]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) web_origin: Option<Vec<String>>,
+    /// Lets the system write the memory of a crashed server to disk, and debuggers read it: passwords and keys are in it
+    /// [default: off].
+    #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_CORE_DUMPS", value_name = "SWITCH")]
+    pub(crate) core_dumps: Option<Switch>,
     /// Log level: off, error, warn, info, debug or trace, or levels of modules like `info,birdhouse_relay=debug`
     /// [default: info].
     #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_LOG", value_name = "LEVEL")]
@@ -437,7 +441,7 @@ settings! {
     relay_unknown_keys, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
     relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_retention, relay_plugin,
     relay_plugin_broken, bitcoin,
-    ops_addr, ops_host, ops_control, web_origin, server_name, banner, donation_address, log
+    ops_addr, ops_host, ops_control, web_origin, core_dumps, server_name, banner, donation_address, log
 }
 
 impl Options {

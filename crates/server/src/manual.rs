@@ -97,4 +97,5 @@ fn the_systemd_unit_starts_this_program_and_gives_it_time_to_stop() {
     assert_eq!(options.config.unwrap().to_str().unwrap(), "/etc/birdhouse.toml");
     let stop_seconds: u64 = unit("TimeoutStopSec").parse().unwrap();
     assert!(stop_seconds > ServerLimits::default().shutdown_timeout.as_secs() + 2);
+    assert_eq!(unit("LimitCORE"), "0", "docs/security-model.md says so");
 }

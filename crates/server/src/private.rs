@@ -1,5 +1,5 @@
-//! Files and folders for their owner alone: the index tells which transactions a wallet asked for, the relay holds
-//! private messages.
+//! Files, folders and memory for their owner alone: the index tells which transactions a wallet asked for, the relay
+//! holds private messages, and passwords and keys are in memory.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use nix::sys::stat::{Mode, umask};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// Permission bits of everyone but the owner.
 const OTHERS: u32 = 0o077;
@@ -17,6 +18,18 @@ const OWNER_ONLY: u32 = 0o700;
 /// the caller.
 pub(crate) fn restrict_new_files() {
     umask(Mode::from_bits_truncate(OTHERS));
+}
+
+/// Keeps the memory of this process off the disk and from other processes of its user: a crash leaves no core dump, and
+/// only root can attach a debugger or `perf`.
+///
+/// Source: `PR_SET_DUMPABLE` in `prctl(2)`.
+///
+/// # Errors
+/// The system refuses.
+pub(crate) fn forbid_dumps() -> Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .context("failed to forbid core dumps; set core-dumps = \"on\" to run with them")
 }
 
 /// Creates a folder of the server, or takes away the access of other users to an existing one.
@@ -38,6 +51,12 @@ pub(crate) fn folder(path: &Path) -> Result<()> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_process_leaves_no_core_dump() {
+        forbid_dumps().unwrap();
+        assert_eq!(rustix::process::dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
+    }
 
     #[test]
     fn an_existing_folder_loses_the_access_of_others() {

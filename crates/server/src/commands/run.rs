@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use crate::app::App;
 use crate::commands::connect::electrum_flag;
-use crate::config::Options;
+use crate::config::{Options, Switch};
 use crate::control::{Bitcoin, Control};
 use crate::index_store::IndexStore;
 use crate::log::Level;
@@ -30,7 +30,7 @@ use crate::shown::Shown;
 use crate::shutdown::Shutdown;
 use crate::signals::Signals;
 use crate::welcome::{self, Endpoint};
-use crate::{ctl, listeners, ops, relay, replicas, rest, status, systemd};
+use crate::{ctl, listeners, ops, private, relay, replicas, rest, status, systemd};
 
 /// Blocking threads beyond those for clients: name lookups.
 const SPARE_THREADS: usize = 16;
@@ -47,6 +47,9 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Runs the server. `flags` are the settings without those of the configuration file, which SIGHUP reads again.
 pub(crate) fn run(flags: Options, options: &Options, level: Level) -> Result<ExitCode> {
+    if options.core_dumps != Some(Switch::On) {
+        private::forbid_dumps()?;
+    }
     let signals = Signals::watch()?;
     let app = App { signals: signals.clone(), flags, ..App::open(options)? };
     let stopped = async {
