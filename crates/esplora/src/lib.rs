@@ -51,6 +51,7 @@ mod work;
 // From a socket to a request.
 mod gzip;
 mod server;
+mod slashes;
 mod transport;
 mod unread;
 mod whole_body;

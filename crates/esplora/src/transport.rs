@@ -23,6 +23,7 @@ use crate::caller::{Caller, Switching};
 use crate::limits::{HEAD_BYTES, OVERDRAWN_PAUSE, REQUEST_WORK};
 use crate::live;
 use crate::service::Service;
+use crate::slashes;
 
 /// A client that may ask.
 struct Welcome {
@@ -80,6 +81,9 @@ impl Welcome {
         let router = TowerToHyperService::new(router);
         let answer = service_fn(move |mut request: Request<Incoming>| {
             let caller = answered.clone();
+            if let Some(uri) = slashes::merged(request.uri()) {
+                *request.uri_mut() = uri;
+            }
             request.extensions_mut().insert(caller.clone());
             let answer = router.call(request);
             async move {

@@ -249,3 +249,14 @@ fn version_takes_no_one_or_two_versions_and_more() {
     assert_eq!(version(r#"["Sparrow",["1.3","1.4.2"]]"#), range("1.3", "1.4.2"));
     assert_eq!(version(r#"["c",["1.4","1.6"],"more",{}]"#), range("1.4", "1.6"));
 }
+
+#[test]
+fn surplus_parameters_of_subscribes_are_ignored() {
+    // `@mempool/electrum-client` passes the `raw` of version 1.3.
+    let tip = parse("blockchain.headers.subscribe", "[false]", Version::MIN).unwrap();
+    assert_eq!(tip, MemoryRequest::HeadersSubscribe.into());
+    assert_eq!(parse("server.peers.subscribe", "[null]", Version::MIN).unwrap(), MemoryRequest::Peers.into());
+    let subscribe = |rest| parse("blockchain.scripthash.subscribe", &format!("[\"{HASH}\"{rest}]"), Version::MIN);
+    assert_eq!(subscribe(",1").unwrap(), subscribe("").unwrap());
+    assert_eq!(parse("blockchain.headers.get_tip", "[false]", Version::MIN).unwrap_err().code, -32602);
+}

@@ -37,6 +37,18 @@ fn an_answer_before_the_end_of_a_request_says_that_the_connection_ends() {
 }
 
 #[test]
+fn a_path_with_empty_parts_is_served_as_one_without() {
+    let world = World::small(57);
+    let height = |path: &str| {
+        let answer = exchange(&world.rest, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    let expected = world.live.ledger().height().to_string();
+    assert_eq!(height("//blocks/tip/height"), expected);
+    assert_eq!(height("/api//blocks//tip/height"), expected);
+}
+
+#[test]
 fn requests_that_name_nothing_use_up_the_share_of_their_client() {
     let limits = Limits { client_work: Some(Duration::from_millis(2)), client_work_percent: 1, ..Limits::default() };
     let world = World::of(45, SMALL, limits);
