@@ -148,7 +148,7 @@ impl Mirror {
         if self.cost >= COSTLY && !self.has_recommended {
             self.has_recommended = true;
             let cost_ms = self.cost.as_millis();
-            tracing::info!(cost_ms, "the node's mempool is large and polled; set zmqpubsequence in bitcoin.conf");
+            tracing::info!(cost_ms, "listing the node's mempool takes long; set zmqpubsequence in bitcoin.conf");
         }
         self.cost
     }

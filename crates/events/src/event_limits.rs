@@ -10,6 +10,9 @@ use crate::event::{Event, Pubkey, Timestamp};
 use crate::kind::{Kind, KindClass};
 use crate::rejection::Rejection;
 
+/// Times from here on that are meant to be past are milliseconds: of a moment in 1973, where seconds are of the year 5138.
+const MILLISECONDS_MIN: u64 = 100_000_000_000;
+
 /// Limits on the events that a relay accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventLimits {
@@ -79,6 +82,9 @@ impl EventLimits {
 
     fn check_time(&self, event: &Event, now: Timestamp) -> Result<(), Rejection> {
         let created_at = event.created_at.0;
+        if created_at >= MILLISECONDS_MIN && created_at / 1000 <= now.0.saturating_add(self.ahead_seconds_max) {
+            return Err(Rejection::invalid("created_at is in milliseconds; it counts seconds (NIP-01)"));
+        }
         if created_at > now.0.saturating_add(self.ahead_seconds_max) {
             return Err(Rejection::invalid("created_at is too far in the future"));
         }

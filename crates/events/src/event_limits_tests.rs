@@ -18,6 +18,8 @@ fn created_at_lies_in_a_window_whose_ends_belong_to_it() {
     for (created_at, expected) in [
         (NOW.0 + 10, "taken"),
         (NOW.0 + 11, "invalid: created_at is too far in the future"),
+        (1_700_000_000_000, "invalid: created_at is in milliseconds; it counts seconds (NIP-01)"),
+        (u64::MAX, "invalid: created_at is too far in the future"),
         (NOW.0 - 100, "taken"),
         (NOW.0 - 101, "invalid: created_at is too far in the past"),
         (0, "invalid: created_at is too far in the past"),
