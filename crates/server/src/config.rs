@@ -386,8 +386,8 @@ pub(crate) struct Options {
     /// where `--ops-addr` is a loopback address].
     #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_OPS_CONTROL", value_name = "SWITCH")]
     pub(crate) ops_control: Option<Switch>,
-    /// Origins of web pages that may open WebSockets over loopback, like `https://client.example`, beside those of this
-    /// machine [default: none].
+    /// Origins of web pages that may open a WebSocket over loopback, like `https://client.example`, beside those of
+    /// this machine [default: none].
     #[arg(
         long,
         help_heading = "Operations",

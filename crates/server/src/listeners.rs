@@ -260,7 +260,7 @@ pub(crate) fn hosts(public: &[PublicHost], network: Network) -> Vec<Host> {
     hosts
 }
 
-/// Returns the web pages that may open WebSockets over loopback: those that reach this server by a public name, and
+/// Returns the web pages that may open a WebSocket over loopback: those that reach this server by a public name, and
 /// those of the settings.
 pub(crate) fn web_pages(options: &Options) -> WebPages {
     let hosts = options.public_host.iter().flatten().map(|host| host.name.clone());
