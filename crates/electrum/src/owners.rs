@@ -3,7 +3,8 @@
 //! There is no index of spenders to notify clients by. But every transaction that funds or spends an output touches its
 //! script, so an outpoint is checked again when its script is touched. Where the script is unknown, because the
 //! funding transaction is and the client gave no hint, it is checked again at every update. So is an output that can
-//! never be spent, for the index has no script of it; such a check looks for the transaction alone, and does not read it.
+//! never be spent, for the index has no script of it; such a check looks for the transaction alone, and does not
+//! read it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

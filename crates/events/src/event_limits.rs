@@ -10,7 +10,8 @@ use crate::event::{Event, Pubkey, Timestamp};
 use crate::kind::{Kind, KindClass};
 use crate::rejection::Rejection;
 
-/// Times from here on that are meant to be past are milliseconds: of a moment in 1973, where seconds are of the year 5138.
+/// Times from here on that are meant to be past are milliseconds: of a moment in 1973, where seconds are of the
+/// year 5138.
 const MILLISECONDS_MIN: u64 = 100_000_000_000;
 
 /// Limits on the events that a relay accepts.

@@ -301,7 +301,8 @@ fn default_dir(home: &Path) -> PathBuf {
     home.join(if cfg!(target_os = "macos") { "Library/Application Support/Bitcoin" } else { ".bitcoin" })
 }
 
-/// Returns `host:port` of the RPC server. The port is that of `rpcport`, else that of `rpcconnect`, as for `bitcoin-cli`.
+/// Returns `host:port` of the RPC server. The port is that of `rpcport`, else that of `rpcconnect`, as for
+/// `bitcoin-cli`.
 fn rpc_address(conf: &Conf, network: Network) -> String {
     let (host, own_port) = rpc_host(conf, network);
     let port = conf.get(network, "rpcport").and_then(|port| port.parse().ok()).or(own_port);

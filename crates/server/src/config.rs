@@ -397,8 +397,8 @@ pub(crate) struct Options {
     )]
     #[serde(default, deserialize_with = "file::list")]
     pub(crate) web_origin: Option<Vec<String>>,
-    /// Lets the system write the memory of a crashed server to disk, and debuggers read it: passwords and keys are in it
-    /// [default: off].
+    /// Lets the system write the memory of a crashed server to disk, and debuggers read it: passwords and keys are in
+    /// it [default: off].
     #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_CORE_DUMPS", value_name = "SWITCH")]
     pub(crate) core_dumps: Option<Switch>,
     /// Log level: off, error, warn, info, debug or trace, or levels of modules like `info,birdhouse_relay=debug`

@@ -6,7 +6,8 @@ use bitcoin::{OutPoint, Transaction, consensus};
 use crate::answer::{Answer, OutpointState, OutpointStatus, Output, Prospect, Utxo};
 use crate::error::RpcError;
 
-/// Blocks on top of the last transaction of an outpoint after which it is not followed any more. The protocol's own example.
+/// Blocks on top of the last transaction of an outpoint after which it is not followed any more. The protocol's own
+/// example.
 const BURIED_BLOCKS: u32 = 100;
 
 /// `blockchain.outpoint.get_status`, and the answer to `subscribe`.

@@ -51,8 +51,8 @@ impl BlockSource for NotedReads {
         self.files.units(chain, heights)
     }
 
-    fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
-        self.files.read_unit(chain, unit, visit)
+    fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, take: &mut Visit<'_>) -> SourceResult<()> {
+        self.files.read_unit(chain, unit, take)
     }
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {

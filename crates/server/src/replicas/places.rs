@@ -1,5 +1,5 @@
-//! Places at the listener for replicas: few, and for seconds, for connections that have not shown the secret; others for
-//! those that have. So strangers keep neither replicas nor front ends out.
+//! Places at the listener for replicas: few, and for seconds, for connections that have not shown the secret; others
+//! for those that have. So strangers keep neither replicas nor front ends out.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};

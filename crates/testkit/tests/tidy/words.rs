@@ -75,6 +75,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("electrum", "SessionRequest", "the lane of requests that change the protocol's session"),
     ("electrum", "SessionKind", "the lane of requests that change the protocol's session"),
     ("", "process_group", "std::process::CommandExt"),
+    ("electrum", "Visit", "the source of blocks that its tests stand before"),
     ("", "Visitor", "serde"),
     ("", "visit_str", "serde"),
     ("", "visit_map", "serde"),
