@@ -98,6 +98,9 @@ impl Snapshot {
     /// Charges a step of a computation that reads nothing: at most some hundred microseconds of work that the client
     /// decides on, such as the derivation of a script.
     ///
+    /// As in a read of the index, the answer may wait here for a turn that others hold: a caller that holds a lock on
+    /// which they wait would wait for ever.
+    ///
     /// # Errors
     /// [`Error::Cancelled`] if the answer must end, or needs more than the small budget.
     pub fn charge_step(&self) -> Result<()> {

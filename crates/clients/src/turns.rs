@@ -385,7 +385,7 @@ mod tests {
     async fn a_running_turn_charges_its_time_once() {
         let client = client(1);
         let mut turn = Turns::new(1, 1).take(&client).await;
-        let (charged, begun) = (turn.since + Duration::from_secs(60), turn.since);
+        let (charged, begun) = (turn.since + Duration::from_mins(1), turn.since);
         turn.charge(charged);
         assert_eq!(client.work_us.load(Ordering::Relaxed), 60_000_000);
         turn.charge(begun);

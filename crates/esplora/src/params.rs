@@ -128,8 +128,22 @@ pub fn script_of_hash(hex: &str) -> Result<ScriptHash, Failure> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    /// Dependencies are not optimised in tests, as in `make demo`. A request has a stack of 2 MiB.
+    #[test]
+    fn the_deepest_json_that_is_read_takes_an_eighth_of_a_stack_and_a_deeper_one_is_refused() {
+        const LEVELS_MAX: usize = 127;
+        let read = |levels: usize| {
+            let body = format!("{}{}", "[".repeat(levels), "]".repeat(levels)).into_bytes();
+            Params { body, ..Params::default() }.json::<serde_json::Value>().is_ok()
+        };
+        let on_thread = std::thread::Builder::new().stack_size(256 << 10);
+        let are_read = on_thread.spawn(move || [LEVELS_MAX, LEVELS_MAX + 1].map(read)).unwrap().join().unwrap();
+        assert_eq!(are_read, [true, false]);
+    }
 
     #[test]
     fn the_query_is_decoded_and_a_name_may_repeat() {

@@ -80,7 +80,7 @@ fn ask(served: &Served, client: u8, path: &str) -> TcpStream {
 }
 
 fn answer(mut socket: TcpStream) -> String {
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).expect("an answer");
     answer
