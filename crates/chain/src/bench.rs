@@ -1,7 +1,7 @@
 //! Entry points for benches of private functions. Not a stable interface.
 
-use crate::source::SpentBytes;
-use crate::touches::BlockTouches;
+use crate::block::BlockTouches;
+use crate::outside::SpentBytes;
 
 /// Parses a block with the answer of `/rest/spenttxouts`; returns true when both are valid.
 pub fn block_touches(block: &[u8], spent: &[u8]) -> bool {

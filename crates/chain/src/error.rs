@@ -5,13 +5,10 @@ use std::path::Path;
 use birdhouse_store::{ArraySpec, Table};
 use bitcoin::{BlockHash, Txid};
 
-use crate::block::BlockError;
-use crate::bytes::Malformed;
-use crate::give_way::OverBudget;
-use crate::manifest::{Profile, Unread};
-use crate::source::SourceError;
-use crate::txnum::{Height, TxNum};
-use crate::waiting::Waiting;
+use crate::block::{BlockError, Malformed};
+use crate::names::{Height, Profile, TxNum};
+use crate::outside::{SourceError, Waiting};
+use crate::work::OverBudget;
 
 /// A failure of the index.
 #[derive(Debug, thiserror::Error)]
@@ -189,15 +186,6 @@ impl Error {
     }
 }
 
-impl From<Unread> for Error {
-    fn from(unread: Unread) -> Self {
-        match unread {
-            Unread::OtherFormat { found, known } => Self::OtherFormat { found, known },
-            Unread::Malformed(malformed) => Self::damaged_manifest(malformed),
-        }
-    }
-}
-
 impl From<OverBudget> for Error {
     fn from(_: OverBudget) -> Self {
         Self::Cancelled
@@ -210,7 +198,7 @@ mod tests {
 
     #[test]
     fn an_index_of_another_release_is_built_anew_and_not_called_damaged() {
-        let advice = Error::from(Unread::OtherFormat { found: 2, known: 3 }).advised(Path::new("/data/index"));
+        let advice = Error::OtherFormat { found: 2, known: 3 }.advised(Path::new("/data/index"));
         let said = "it has format 2, and this release reads format 3; to build the index anew from the node's blocks, \
                     stop birdhouse, remove the folder /data/index and nothing else";
         assert!(advice.contains(said), "{advice}");

@@ -1,8 +1,7 @@
 //! Entry points of the fuzz targets: every decoder of outside bytes. Not for use.
 
-use crate::source::SpentBytes;
-use crate::spent::SpentOutputs;
-use crate::touches::BlockTouches;
+use crate::block::{BlockTouches, SpentOutputs};
+use crate::outside::SpentBytes;
 
 /// Parses a block with undo data, and with the answer of `/rest/spenttxouts`.
 pub fn block(block: &[u8], spent: &[u8]) {

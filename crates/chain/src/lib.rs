@@ -4,13 +4,25 @@
 //! from a whole chain, [`Index::follow`] keeps it at the tip of a node, and a [`Snapshot`] answers from one tip and one
 //! mempool.
 //!
-//! Reading order: `txnum` and `scripthash` name things; [`source`] has the traits of a node, [`Runtime`] those of the
-//! clock and of threads; `block` parses a block
-//! and `touches` lists the outputs it funds and spends; `rows` draws the tables; `build` makes them for a whole chain
-//! and `ingest` for one block at the tip; `merging` packs what is buried; `manifest` is the one value that makes rows
-//! visible; `mempool` holds unconfirmed transactions, `mirror` keeps it equal to the node's, `follow` installs both.
-//! `query` answers from them, through a `snapshot` and a `reader` with a `work_budget`; long ones `give_way`.
-//! `filters` computes compact block filters from blocks, and keeps their headers.
+//! # Folders
+//!
+//! Each one may use those above it, and `error` all may use.
+//!
+//! | folder | what lives there |
+//! |---|---|
+//! | `names` | numbers, hashes and keys that name transactions, blocks and scripts |
+//! | `outside` | traits of the node ([`source`]), of clock and threads ([`Runtime`]) |
+//! | `block` | bytes of a block -> the outputs that it funds and spends |
+//! | `work` | the cost of an answer, giving way to others, several threads |
+//! | `rows` | the tables: each file draws, encodes and decodes one |
+//! | `state` | what one tip consists of: manifest, headers, mempool, caches; [`Snapshot`] |
+//! | `query` | answers of a snapshot, a file per subject |
+//! | `build` | the first build |
+//! | `merging` | buried deltas and packs become one pack |
+//! | `filters` | compact block filters, and the chain of their headers |
+//! | `tip` | the writer: [`Index`] follows a node, block by block or many at once; front ends, which follow what another process publishes |
+//!
+//! `verify` builds rows anew from blocks and compares them.
 //!
 //! # Example
 //!
@@ -60,115 +72,45 @@
 
 #![deny(unsafe_code)] // `sha` is the one exception: vector instructions have no safe form.
 
-// Names, and the outside.
-mod runtime;
-mod scripthash;
-pub mod source;
-mod txnum;
+mod names;
+mod outside;
 
-// Bytes, hashes and blocks.
 mod block;
-mod bytes;
-mod merkle;
-mod sha;
-mod share;
-mod spent;
-mod touches;
-mod undo;
-
-// The decision at a fork.
-mod fork;
-mod waiting;
-
-// Rows and their commit point.
 mod error;
-mod key_filter;
-mod manifest;
-mod parallel;
-mod part;
-mod prefetch;
-mod prefix;
+mod work;
+
 mod rows;
+mod state;
 
-// The first build.
 mod build;
+mod filters;
+mod merging;
+mod query;
 
-// State of one tip.
-mod aging_map;
-mod answer;
-mod damage;
-mod early_headers;
-mod give_way;
-mod headers;
-mod height_index;
-mod mempool;
-mod reader;
-mod replacements;
-mod slots;
-mod snapshot;
-mod status_cache;
-mod touched;
-mod txid_cache;
-mod unannounced;
-mod work_budget;
+mod tip;
+mod verify;
 
-// Answers.
 #[doc(hidden)]
 pub mod bench;
 #[doc(hidden)]
 pub mod fuzzing;
-mod query;
-mod verify;
 
-// The writer: the index and the node it follows.
-mod admit;
-mod adopt;
-mod bulk_append;
-mod bulk_read;
-mod follow;
-mod following;
-mod fresh;
-mod front;
-mod front_filters;
-mod fundings;
-mod index;
-mod ingest;
-mod merge_state;
-mod merging;
-mod mirror;
-mod node_values;
-
-// Compact block filters, beside the index.
-mod filters;
-
-pub use answer::{
-    Balance, BalanceChange, BlockSummary, Confirmation, ConfirmedTransaction, FoundOutput, HistoryEntry, MerkleBranch,
-    ResolvedTransaction, ScriptStats, Spender, UnconfirmedEntry, Unspent,
-};
-pub use block::{BlockError, proved_txids};
+pub use block::{BlockError, Malformed, UndoOwner, proved_txids};
 pub use build::{BuildOptions, BuildReport, Phase, Progress};
-pub use bytes::Malformed;
-pub use early_headers::EarlyHeaders;
 pub use error::{Error, Result, rebuild_advice};
 pub use filters::{FilterHeaders, put_compact_size};
-pub use front::is_same_index;
-pub use give_way::{Pace, giving_way, paced};
-pub use index::{Index, Syncing, Update};
-pub use manifest::Profile;
-pub use mempool::{Mempool, MempoolTransaction};
-pub use merge_state::{MergeState, PackSize};
 pub use merging::MergeOptions;
-pub use node_values::{NODE_VALUE_AGE_MAX, NodeValue, NodeValues};
-pub use prefix::Secret;
+pub use names::{
+    Hash256, Height, InvalidScriptHash, Profile, ScriptHash, Secret, Touched, TxNum, sha256d, sha256d_many,
+};
+pub use outside::{NODE_VALUE_AGE_MAX, NodeValue, NodeValues, Runtime, Spawned, Waiting, source};
 pub use query::{PageList, UpTo};
-pub use replacements::{REPLACED_MAX, Replacements, Version};
 pub use rows::TABLES;
-pub use runtime::{Runtime, Spawned};
-pub use scripthash::{InvalidScriptHash, ScriptHash};
-pub use sha::{Hash256, sha256d, sha256d_many};
-pub use snapshot::Snapshot;
-pub use touched::Touched;
-pub use txnum::{Height, TxNum};
-pub use undo::UndoOwner;
+pub use state::{
+    Balance, BalanceChange, BlockSummary, Confirmation, ConfirmedTransaction, EarlyHeaders, FoundOutput, HistoryEntry,
+    Mempool, MempoolTransaction, MerkleBranch, REPLACED_MAX, Replacements, ResolvedTransaction, ScriptStats, Snapshot,
+    Spender, UnconfirmedEntry, Unspent, Version,
+};
+pub use tip::{Index, MergeState, PackSize, Syncing, Update, is_same_index};
 pub use verify::VerifyReport;
-pub use waiting::Waiting;
+pub use work::{Pace, giving_way, paced};

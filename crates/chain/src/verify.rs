@@ -10,25 +10,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::build::BuildOptions;
-use crate::build::emit::each_record;
-use crate::build::funding::Naming;
-use crate::build::merge::by_script;
-use crate::build::parallel::in_parallel;
-use crate::build::record::Record;
-use crate::build::script_state::{ScriptState, Unknown};
-use crate::build::spool::Spool;
+use crate::block::BlockTouches;
+use crate::build::{BuildOptions, Naming, Record, ScriptState, Spool, Unknown, by_script, each_record, in_parallel};
 use crate::error::{Error, Result};
-use crate::headers::ChainBlock;
-use crate::part::{Part, Tally};
-use crate::prefix::ScriptKey;
-use crate::rows::pack::Pack;
-use crate::rows::script::Found;
-use crate::rows::{bucket_of, long, recent, txnum_bytes, txpos};
-use crate::snapshot::Snapshot;
-use crate::source::{BlockMeta, SourceError, SourceErrorKind, SpentBytes};
-use crate::touches::BlockTouches;
-use crate::txnum::{Height, TxNum};
+use crate::names::{Height, ScriptKey, TxNum};
+use crate::outside::{BlockMeta, SourceError, SourceErrorKind, SpentBytes};
+use crate::rows::{Found, Pack, Part, Tally, bucket_of, long, recent, txnum_bytes, txpos};
+use crate::state::{ChainBlock, Snapshot};
 
 /// Differences that a report describes; later ones are only counted.
 const DESCRIBED_MAX: usize = 20;

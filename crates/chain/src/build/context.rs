@@ -7,8 +7,8 @@ use birdhouse_store::Store;
 use crate::build::options::BuildOptions;
 use crate::build::progress::Progress;
 use crate::build::temp_files;
-use crate::source::{BlockId, BlockMeta, BlockSource};
-use crate::txnum::Height;
+use crate::names::Height;
+use crate::outside::{BlockId, BlockMeta, BlockSource};
 
 /// One build of `chain` into `store`.
 pub(crate) struct Build<'a> {
@@ -22,17 +22,17 @@ pub(crate) struct Build<'a> {
 }
 
 impl Build<'_> {
-    pub(crate) fn id(&self, height: Height) -> BlockId {
+    pub(super) fn id(&self, height: Height) -> BlockId {
         BlockId { height, hash: self.chain[height.0 as usize].hash }
     }
 
     /// The file of a generation's blocks.
-    pub(crate) fn block_file(&self, kind: &str, generation: u32) -> PathBuf {
+    pub(super) fn block_file(&self, kind: &str, generation: u32) -> PathBuf {
         temp_files::block_file(&self.options.temp_dir, kind, generation)
     }
 
     /// The run of one partition of a generation.
-    pub(crate) fn run_file(&self, kind: &str, generation: u32, partition: usize) -> PathBuf {
+    pub(super) fn run_file(&self, kind: &str, generation: u32, partition: usize) -> PathBuf {
         temp_files::run_file(&self.options.temp_dir, kind, generation, partition)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::block::BlockError;
+use crate::block::{BlockError, BlockTouches, Origin};
 use crate::build::funding::Naming;
 use crate::build::parallel::in_parallel;
 use crate::build::progress::Progress;
@@ -10,29 +10,25 @@ use crate::build::record::{Record, Side};
 use crate::build::spool::{Positions, Spool, SpoolWriter};
 use crate::build::txids::Txids;
 use crate::error::{Error, Result};
-use crate::prefix::Keyer;
-use crate::scripthash::ScriptHash;
-use crate::source::{BlockMeta, BlockSource, SourceError, SourceErrorKind, SpentBytes, Unit};
-use crate::spent::Origin;
-use crate::touches::BlockTouches;
-use crate::txnum::{Height, TxNum};
+use crate::names::{Height, Keyer, ScriptHash, TxNum};
+use crate::outside::{BlockMeta, BlockSource, SourceError, SourceErrorKind, SpentBytes, Unit};
 
 /// Input and output of pass 1.
-pub(crate) struct Emit<'a> {
+pub(super) struct Emit<'a> {
     pub(crate) source: &'a dyn BlockSource,
     pub(crate) chain: &'a [BlockMeta],
     /// First txnum of every block of `chain`.
-    pub(crate) first_txnums: &'a [TxNum],
-    pub(crate) keyer: &'a Keyer,
+    pub(super) first_txnums: &'a [TxNum],
+    pub(super) keyer: &'a Keyer,
     pub(crate) scripts: &'a Spool<Record>,
-    pub(crate) txids: &'a Txids<'a>,
-    pub(crate) positions: &'a Positions,
+    pub(super) txids: &'a Txids<'a>,
+    pub(super) positions: &'a Positions,
     pub(crate) progress: &'a Progress,
 }
 
 impl Emit<'_> {
     /// Reads all units on `threads` threads.
-    pub(crate) fn run(&self, units: &[Unit], threads: usize) -> Result<()> {
+    pub(super) fn run(&self, units: &[Unit], threads: usize) -> Result<()> {
         let next = AtomicUsize::new(0);
         in_parallel(threads, || {
             let mut worker = Worker { emit: self, scripts: self.scripts.writer(), failure: None };

@@ -10,12 +10,12 @@
 //! ([`ScriptState::encode`](super::script_state::ScriptState::encode)). A coinbase is known by its hash alone, for two
 //! of 2010 have the txids of earlier ones.
 
-use crate::source::BlockSource;
-use crate::spent::Origin;
-use crate::txnum::Height;
+use crate::block::Origin;
+use crate::names::Height;
+use crate::outside::BlockSource;
 
 /// The name of a coin whose run left it out.
-pub(crate) const UNNAMED: u64 = 0;
+pub(super) const UNNAMED: u64 = 0;
 
 const COINBASE: u64 = 1 << 63;
 const HASH_BITS: u32 = 40;
@@ -36,7 +36,7 @@ impl Naming {
 
     /// Returns a name, which is never [`UNNAMED`]; `None` if it takes a place, and there is none.
     #[inline]
-    pub(crate) fn name(self, hash: u64, origin: Option<Origin>) -> Option<u64> {
+    pub(super) fn name(self, hash: u64, origin: Option<Origin>) -> Option<u64> {
         match self {
             Self::Hash => Some(hash.max(1)),
             Self::Place => match origin? {
@@ -51,7 +51,7 @@ impl Naming {
 
     /// Returns the height in a name.
     #[inline]
-    pub(crate) fn height(self, name: u64) -> Option<Height> {
+    pub(super) fn height(self, name: u64) -> Option<Height> {
         let height = u32::try_from(name >> HASH_BITS).ok().filter(|height| *height < HEIGHT_LIMIT);
         height.filter(|_| self == Self::Place).map(Height)
     }

@@ -13,12 +13,11 @@ use crate::build::spool::{Positions, Spool};
 use crate::build::temp_files::{sync_names, write_durably};
 use crate::build::txids::Txids;
 use crate::error::Result;
-use crate::prefix::{KeyLength, Keyer};
-use crate::source::BlockMeta;
-use crate::txnum::{Height, TxNum};
+use crate::names::{Height, KeyLength, Keyer, TxNum};
+use crate::outside::BlockMeta;
 
 /// Partitions of script records, a power of two.
-pub(crate) const SCRIPT_PARTITIONS: usize = 256;
+pub(super) const SCRIPT_PARTITIONS: usize = 256;
 /// Buckets never span partitions.
 const _: () = assert!(SCRIPT_PARTITIONS == 1 << PARTITION_BITS);
 /// Consecutive partitions that one thread sorts.
@@ -29,30 +28,30 @@ const WINDOW_BYTES: u64 = 4 << 30;
 const GENERATIONS_MAX: u64 = 256;
 
 /// About one record in three is the first of its script.
-pub(crate) const RECORDS_PER_SCRIPT: u64 = 3;
+pub(super) const RECORDS_PER_SCRIPT: u64 = 3;
 
 /// Kind of the files of sorted runs, and of the records that are not packed.
-pub(crate) const RUNS: &str = "run";
-pub(crate) const TIP: &str = "tip";
+pub(super) const RUNS: &str = "run";
+pub(super) const TIP: &str = "tip";
 
 /// One generation at work: its input and its temporary files.
-pub(crate) struct Generation<'a> {
-    pub(crate) build: &'a Build<'a>,
-    pub(crate) number: u32,
+pub(super) struct Generation<'a> {
+    pub(super) build: &'a Build<'a>,
+    pub(super) number: u32,
     /// Its first block.
-    pub(crate) start: Height,
-    pub(crate) first_txnums: &'a [TxNum],
-    pub(crate) keyer: &'a Keyer,
-    pub(crate) txids: &'a Txids<'a>,
+    pub(super) start: Height,
+    pub(super) first_txnums: &'a [TxNum],
+    pub(super) keyer: &'a Keyer,
+    pub(super) txids: &'a Txids<'a>,
     pub(crate) scripts: &'a Spool<Record>,
     /// Bytes of records after which it ends.
-    pub(crate) spool_bytes_max: u64,
-    pub(crate) positions: Positions,
+    pub(super) spool_bytes_max: u64,
+    pub(super) positions: Positions,
 }
 
 impl Generation<'_> {
     /// Pass 1, window by window, until the chain ends or the spool is full. Returns the height after the last block.
-    pub(crate) fn read(&self) -> Result<Height> {
+    pub(super) fn read(&self) -> Result<Height> {
         let Build { source, chain, options, progress, .. } = *self.build;
         let spool_bytes_max = self.spool_bytes_max;
         let block_bytes_min = bytes(chain) / GENERATIONS_MAX;
@@ -84,7 +83,7 @@ impl Generation<'_> {
 
     /// Sorts the records into runs, one a partition. The last generation keeps those of transactions from `packs_end`
     /// on as they are. All of it is durable afterwards.
-    pub(crate) fn write_runs(&self, packs_end: Option<TxNum>, key_length: KeyLength) -> Result<()> {
+    pub(super) fn write_runs(&self, packs_end: Option<TxNum>, key_length: KeyLength) -> Result<()> {
         let build = self.build;
         build.progress.start_sorting(SCRIPT_PARTITIONS as u64);
         let (base, naming) = (self.first_txnums[self.start.0 as usize], Naming::of(build.source));
@@ -110,7 +109,7 @@ impl Generation<'_> {
     }
 }
 
-pub(crate) fn bytes(blocks: &[BlockMeta]) -> u64 {
+pub(super) fn bytes(blocks: &[BlockMeta]) -> u64 {
     blocks.iter().map(|block| u64::from(block.bytes)).sum()
 }
 

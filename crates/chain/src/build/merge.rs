@@ -7,11 +7,10 @@ use crate::build::runs::RunWriter;
 use crate::build::script_state::{ScriptState, Unknown};
 use crate::build::sort::sorted;
 use crate::error::Result;
-use crate::prefix::ScriptKey;
-use crate::txnum::TxNum;
+use crate::names::{ScriptKey, TxNum};
 
 /// Sorts the records of a partition into a run.
-pub(crate) fn write_run(records: &[Record], run: &mut RunWriter) -> Result<()> {
+pub(super) fn write_run(records: &[Record], run: &mut RunWriter) -> Result<()> {
     let mut state = ScriptState::default();
     by_script(records, |key, group| {
         state.clear();
@@ -22,7 +21,7 @@ pub(crate) fn write_run(records: &[Record], run: &mut RunWriter) -> Result<()> {
 
 /// Sorts the records of a partition, merges them with the runs of earlier blocks, and writes the rows of every script:
 /// its state before `packs_end`, then what each transaction from there on did.
-pub(crate) fn write_rows(
+pub(super) fn write_rows(
     records: &[Record],
     mut earlier: MergedRuns<'_>,
     packs_end: TxNum,

@@ -8,13 +8,12 @@ use crate::build::record::Record;
 use crate::build::runs::RunReader;
 use crate::build::script_state::ScriptState;
 use crate::error::Result;
-use crate::prefix::ScriptKey;
-use crate::rows::recent::Recent;
-use crate::txnum::TxNum;
+use crate::names::{ScriptKey, TxNum};
+use crate::rows::Recent;
 
 /// A merge of the runs of one partition.
 #[derive(Default)]
-pub(crate) struct MergedRuns<'a> {
+pub(super) struct MergedRuns<'a> {
     /// First txnum of every block.
     first_txnums: &'a [TxNum],
     /// In the order of the chain.
@@ -45,7 +44,7 @@ impl KeyInRun {
 
 impl<'a> MergedRuns<'a> {
     /// Begins to merge runs, given in the order of the chain.
-    pub(crate) fn new(mut runs: Vec<RunReader>, first_txnums: &'a [TxNum]) -> Result<Self> {
+    pub(super) fn new(mut runs: Vec<RunReader>, first_txnums: &'a [TxNum]) -> Result<Self> {
         let mut states: Vec<_> = runs.iter().map(|_| ScriptState::default()).collect();
         let mut next = BinaryHeap::with_capacity(runs.len());
         for (number, (run, state)) in runs.iter_mut().zip(&mut states).enumerate() {
@@ -58,7 +57,7 @@ impl<'a> MergedRuns<'a> {
     ///
     /// # Errors
     /// [`Error::UnknownCoin`](crate::error::Error::UnknownCoin) when the script spends an output that no run has.
-    pub(crate) fn next(&mut self, state: &mut ScriptState) -> Result<Option<ScriptKey>> {
+    pub(super) fn next(&mut self, state: &mut ScriptState) -> Result<Option<ScriptKey>> {
         let Some((key, run)) = self.lowest() else { return Ok(None) };
         std::mem::swap(state, &mut self.states[run]);
         self.replace_lowest()?;
@@ -72,7 +71,7 @@ impl<'a> MergedRuns<'a> {
     }
 
     /// The rows of later records of a script that [`next`](Self::next) read.
-    pub(crate) fn tip_rows(&self, state: &ScriptState, records: &[Record]) -> Result<Vec<(TxNum, Recent)>> {
+    pub(super) fn tip_rows(&self, state: &ScriptState, records: &[Record]) -> Result<Vec<(TxNum, Recent)>> {
         Ok(state.tip_rows(records, self.first_txnums)?)
     }
 

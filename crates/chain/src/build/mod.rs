@@ -16,40 +16,47 @@
 //! records of scripts are gone from the disk.
 
 mod context;
-pub(crate) mod emit;
-pub(crate) mod funding;
+mod emit;
+mod funding;
 mod generation;
-pub(crate) mod merge;
+mod merge;
 mod merged_runs;
 mod options;
-pub(crate) mod parallel;
+mod parallel;
 mod progress;
-pub(crate) mod record;
-pub(crate) mod row_writer;
+mod record;
+mod row_writer;
 mod rows;
-pub(crate) mod run_set;
+mod run_set;
 mod runs;
-pub(crate) mod script_state;
+mod script_state;
 mod sort;
-pub(crate) mod spool;
+mod spool;
 mod temp_files;
 mod txids;
 
+pub(crate) use self::emit::each_record;
+pub(crate) use self::funding::Naming;
+pub(crate) use self::merge::{by_key, by_script};
+pub(crate) use self::parallel::in_parallel;
+pub(crate) use self::record::{Record, Side};
+pub(crate) use self::row_writer::{ScriptRowWriter, TxnumRowWriter};
+pub(crate) use self::run_set::RunSet;
+pub(crate) use self::script_state::{ScriptState, Unknown};
+pub(crate) use self::spool::Spool;
+
 use std::fs;
 
-use crate::build::funding::Naming;
 use crate::build::generation::{Generation, RECORDS_PER_SCRIPT, RUNS, SCRIPT_PARTITIONS, TIP, bytes};
-use crate::build::record::Record;
 use crate::build::rows::{Rows, STEPS, layout};
 use crate::build::runs::RunHead;
-use crate::build::spool::{Positions, Spool};
+use crate::build::spool::Positions;
 use crate::build::txids::{TxHashes, Txids};
 use crate::error::{Error, Result};
-use crate::manifest::{Manifest, Merging, Profile, State};
-use crate::prefix::Keyer;
+use crate::names::{Height, Keyer, Profile, TxNum};
+use crate::outside::BlockMeta;
 use crate::rows::{TABLES, txid};
-use crate::source::BlockMeta;
-use crate::txnum::{Height, TxNum};
+use crate::state::{Manifest, Merging, State};
 
 pub(crate) use context::Build;
 pub use options::{BuildOptions, BuildReport};

@@ -24,7 +24,7 @@ pub(crate) fn in_parallel(threads: usize, work: impl Fn() -> Result<()> + Sync) 
 }
 
 /// Runs `work` over stripes of `stripe` partitions each, on `threads` threads.
-pub(crate) fn in_stripes(
+pub(super) fn in_stripes(
     threads: usize,
     partitions: usize,
     stripe: usize,

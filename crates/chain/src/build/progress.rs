@@ -83,28 +83,28 @@ impl Progress {
     }
 
     /// Fails once the build is cancelled.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if self.cancelled.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    pub(crate) fn start_blocks(&self, done: u64, total: u64) {
+    pub(super) fn start_blocks(&self, done: u64, total: u64) {
         self.blocks.store(done, Ordering::Relaxed);
         self.blocks_total.store(total, Ordering::Relaxed);
     }
 
     /// Begins to read the blocks of a generation: `done` of `total` bytes belong to earlier ones.
-    pub(crate) fn start_reading(&self, done: u64, total: u64) {
+    pub(super) fn start_reading(&self, done: u64, total: u64) {
         self.start(Phase::Reading, done, total, 0..READING_PERCENT);
     }
 
     /// Begins to sort the partitions of a generation, which are no progress of the build.
-    pub(crate) fn start_sorting(&self, partitions: u64) {
+    pub(super) fn start_sorting(&self, partitions: u64) {
         let percent = self.percent();
         self.start(Phase::Sorting, 0, partitions, percent..percent);
     }
 
     /// Begins to write rows.
-    pub(crate) fn start_rows(&self, done: u64, total: u64) {
+    pub(super) fn start_rows(&self, done: u64, total: u64) {
         self.start(Phase::Sorting, done, total, READING_PERCENT..99);
     }
 
@@ -117,12 +117,12 @@ impl Progress {
         self.began.lock().get_or_insert_with(|| (Instant::now(), f64::from(self.percent()) / 100.0));
     }
 
-    pub(crate) fn add_block(&self, bytes: u64) {
+    pub(super) fn add_block(&self, bytes: u64) {
         self.done.fetch_add(bytes, Ordering::Relaxed);
         self.blocks.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_partition(&self) {
+    pub(super) fn add_partition(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -2,8 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::prefix::ScriptKey;
-use crate::txnum::TxNum;
+use crate::names::{ScriptKey, TxNum};
 
 /// One output funded or spent, under its script. 32 bytes, in the machine's byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -19,7 +18,7 @@ pub(crate) struct Record {
 }
 
 /// Bits of the prefix that choose a record's partition.
-pub(crate) const PARTITION_BITS: u32 = 8;
+pub(super) const PARTITION_BITS: u32 = 8;
 /// Amounts fit above the check: no consensus allows more than 21 million coins.
 const AMOUNT_LIMIT: u64 = 1 << 56;
 /// An output takes at least nine bytes, and a block at most four million.
@@ -35,7 +34,7 @@ pub(crate) enum Side {
 impl Record {
     /// `None` when consensus does not allow a number.
     #[inline]
-    pub(crate) fn new(
+    pub(super) fn new(
         key: ScriptKey,
         side: Side,
         txnum: TxNum,
@@ -53,7 +52,7 @@ impl Record {
 
     /// The sort key: by script, then in chain order.
     #[inline]
-    pub(crate) fn order(&self) -> (u64, u64) {
+    pub(super) fn order(&self) -> (u64, u64) {
         (self.prefix, self.position)
     }
 
@@ -67,12 +66,12 @@ impl Record {
     }
 
     #[inline]
-    pub(crate) fn check(&self) -> u8 {
+    pub(super) fn check(&self) -> u8 {
         self.amount.to_le_bytes()[0]
     }
 
     #[inline]
-    pub(crate) fn position(&self) -> u64 {
+    pub(super) fn position(&self) -> u64 {
         self.position
     }
 
@@ -109,15 +108,15 @@ impl Record {
 /// One transaction: keyed hash of its txid, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub(crate) struct TxRecord {
-    pub(crate) hash: u64,
-    pub(crate) txnum: u64,
+pub(super) struct TxRecord {
+    pub(super) hash: u64,
+    pub(super) txnum: u64,
 }
 
 impl TxRecord {
     /// The sort key.
     #[inline]
-    pub(crate) fn order(&self) -> (u64, u64) {
+    pub(super) fn order(&self) -> (u64, u64) {
         (self.hash, self.txnum)
     }
 }

@@ -3,14 +3,10 @@
 use crate::build::run_set::RunSet;
 use crate::build::script_state::ScriptState;
 use crate::error::Result;
-use crate::part::Tally;
-use crate::prefix::ScriptKey;
-use crate::rows::long::{self, Summary};
-use crate::rows::pack::{Delta, Pack};
-use crate::rows::recent::{self, Recent};
-use crate::rows::script::{Bucket, Inline};
-use crate::rows::{Coin, bucket_key, bucket_of, script, txnum};
-use crate::txnum::TxNum;
+use crate::names::{ScriptKey, TxNum};
+use crate::rows::{
+    Bucket, Coin, Delta, Inline, Pack, Recent, Summary, Tally, bucket_key, bucket_of, long, recent, script, txnum,
+};
 
 /// Writes the scripts of a pack, ascending by key.
 pub(crate) struct ScriptRowWriter {
@@ -104,7 +100,7 @@ impl TxnumRowWriter {
 }
 
 /// Writes the rows of the build: those of its pack, and those of the delta after it.
-pub(crate) struct BuildRows<'a, 's> {
+pub(super) struct BuildRows<'a, 's> {
     runs: &'a mut RunSet<'s>,
     delta: Delta,
     packed: ScriptRowWriter,
@@ -114,18 +110,18 @@ pub(crate) struct BuildRows<'a, 's> {
 }
 
 /// Numbers of scripts written.
-pub(crate) struct ScriptsWritten {
+pub(super) struct ScriptsWritten {
     /// Those in the pack.
-    pub(crate) packed: u64,
-    pub(crate) all: u64,
+    pub(super) packed: u64,
+    pub(super) all: u64,
 }
 
 impl<'a, 's> BuildRows<'a, 's> {
-    pub(crate) fn new(runs: &'a mut RunSet<'s>, pack: Pack, delta: Delta) -> Self {
+    pub(super) fn new(runs: &'a mut RunSet<'s>, pack: Pack, delta: Delta) -> Self {
         Self { runs, delta, packed: ScriptRowWriter::new(pack), scripts: 0, last: None }
     }
 
-    pub(crate) fn finish(self) -> Result<ScriptsWritten> {
+    pub(super) fn finish(self) -> Result<ScriptsWritten> {
         Ok(ScriptsWritten { packed: self.packed.finish(self.runs)?, all: self.scripts })
     }
 
@@ -135,7 +131,7 @@ impl<'a, 's> BuildRows<'a, 's> {
     }
 
     /// Writes a packed script. Keys ascend.
-    pub(crate) fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
+    pub(super) fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
         self.count(key);
         let rows = (state.txnums.as_slice(), state.coins.as_slice(), [].as_slice());
         let summary = || Summary {
@@ -149,7 +145,7 @@ impl<'a, 's> BuildRows<'a, 's> {
 
     /// Writes what a transaction that is not packed did to the script of the last [`push`](Self::push), or of a later
     /// one that has no packed transaction.
-    pub(crate) fn push_tip(&mut self, key: ScriptKey, txnum: TxNum, row: &Recent) -> Result<()> {
+    pub(super) fn push_tip(&mut self, key: ScriptKey, txnum: TxNum, row: &Recent) -> Result<()> {
         self.count(key);
         self.runs.push(recent::table(&self.delta), &recent::key(key, txnum), &recent::value(row))
     }

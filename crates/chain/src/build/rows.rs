@@ -26,12 +26,10 @@ use crate::build::spool::{Positions, Spool};
 use crate::build::temp_files::remove;
 use crate::build::txids::Txids;
 use crate::error::{Error, Result};
-use crate::manifest::{Manifest, Merging, State};
-use crate::prefix::Keyer;
-use crate::rows::header::HeaderRow;
-use crate::rows::pack::{Delta, Pack};
-use crate::rows::{self, bucket_bits, recent_txnum, script, txnum};
-use crate::txnum::{Height, TxNum};
+use crate::names::{Height, Keyer, TxNum};
+use crate::rows;
+use crate::rows::{Delta, HeaderRow, Pack, bucket_bits, recent_txnum, script, txnum};
+use crate::state::{Manifest, Merging, State};
 
 /// Bits of the hash that choose the partition of a transaction's record.
 const TXID_PARTITION_BITS: u32 = 8;
@@ -44,16 +42,16 @@ const STRIPE: usize = 16;
 const ROUND: usize = 8;
 const _: () = assert!(SCRIPT_PARTITIONS.is_multiple_of(ROUND));
 /// Steps of the whole phase, for the progress.
-pub(crate) const STEPS: usize = SCRIPT_PARTITIONS + TXID_PARTITIONS;
+pub(super) const STEPS: usize = SCRIPT_PARTITIONS + TXID_PARTITIONS;
 
 /// A writer of all rows of a build.
-pub(crate) struct Rows<'a> {
-    pub(crate) build: &'a Build<'a>,
-    pub(crate) first_txnums: &'a [TxNum],
-    pub(crate) keyer: &'a Keyer,
-    pub(crate) txids: &'a Txids<'a>,
-    pub(crate) pack: Pack,
-    pub(crate) delta: Delta,
+pub(super) struct Rows<'a> {
+    pub(super) build: &'a Build<'a>,
+    pub(super) first_txnums: &'a [TxNum],
+    pub(super) keyer: &'a Keyer,
+    pub(super) txids: &'a Txids<'a>,
+    pub(super) pack: Pack,
+    pub(super) delta: Delta,
 }
 
 /// Rows of scripts that are written and not loaded yet.
@@ -65,7 +63,7 @@ struct Written {
 }
 
 /// The pack and the delta of a new index. `scripts_about` sets the size of buckets.
-pub(crate) fn layout(manifest: &Manifest, packs_end: TxNum, scripts_about: u64) -> (Pack, Delta) {
+pub(super) fn layout(manifest: &Manifest, packs_end: TxNum, scripts_about: u64) -> (Pack, Delta) {
     let txs = packs_end.0;
     let pack = Pack {
         slot: 0,
@@ -81,7 +79,7 @@ pub(crate) fn layout(manifest: &Manifest, packs_end: TxNum, scripts_about: u64) 
 
 impl Rows<'_> {
     /// Writes all rows from the spool of the only generation, whose positions are given, and publishes the index.
-    pub(crate) fn of_spool(
+    pub(super) fn of_spool(
         &self,
         spool: &Spool<Record>,
         positions: &Positions,
@@ -101,7 +99,7 @@ impl Rows<'_> {
     }
 
     /// Writes all rows from the runs of several generations, round by round, and publishes the index.
-    pub(crate) fn of_runs(&self, merging: Merging, manifest: &mut Manifest) -> Result<BuildReport> {
+    pub(super) fn of_runs(&self, merging: Merging, manifest: &mut Manifest) -> Result<BuildReport> {
         let (build, Merging { tip, partitions, mut scripts }) = (self.build, merging);
         let generations = 1..=manifest.built;
         let first = partitions as usize;

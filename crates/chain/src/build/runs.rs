@@ -11,36 +11,35 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::block::{Cursor, Malformed, put_leb128};
 use crate::build::funding::Naming;
 use crate::build::record::PARTITION_BITS;
 use crate::build::script_state::ScriptState;
-use crate::bytes::{Cursor, Malformed, put_leb128};
 use crate::error::{Error, Result};
-use crate::prefix::{KeyLength, ScriptKey};
-use crate::txnum::TxNum;
+use crate::names::{KeyLength, ScriptKey, TxNum};
 
 /// Bytes at which a block ends. A script with a long history makes a longer one.
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// The head of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RunHead {
+pub(super) struct RunHead {
     /// The first txnum of the generation.
-    pub(crate) base: TxNum,
-    pub(crate) naming: Naming,
+    pub(super) base: TxNum,
+    pub(super) naming: Naming,
     /// Bytes of a gap between two keys that are always written.
-    pub(crate) gap_bytes: usize,
+    pub(super) gap_bytes: usize,
 }
 
 /// Returns the bytes that nearly all gaps between keys have in a file of about `scripts` scripts: of the others, one
 /// byte of LEB128 has most.
-pub(crate) fn gap_bytes(scripts: u64) -> usize {
+pub(super) fn gap_bytes(scripts: u64) -> usize {
     let gap_bits = (u64::BITS - PARTITION_BITS).saturating_sub(scripts.max(1).ilog2());
     gap_bits.saturating_sub(4) as usize / 8
 }
 
 /// Writes one file of a run.
-pub(crate) struct RunWriter {
+pub(super) struct RunWriter {
     file: File,
     path: PathBuf,
     head: RunHead,
@@ -50,14 +49,14 @@ pub(crate) struct RunWriter {
 }
 
 impl RunWriter {
-    pub(crate) fn create(path: PathBuf, head: RunHead, key_length: KeyLength) -> Result<Self> {
+    pub(super) fn create(path: PathBuf, head: RunHead, key_length: KeyLength) -> Result<Self> {
         let mut file = File::create(&path).map_err(Error::io("create", &path))?;
         file.write_all(&head.encode()).map_err(Error::io("write", &path))?;
         Ok(Self { file, path, head, key_length, last_prefix: 0, block: vec![0; LENGTH_BYTES] })
     }
 
     /// Adds a script. Keys ascend.
-    pub(crate) fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
+    pub(super) fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
         let (gap, low) = (key.prefix - self.last_prefix, self.head.gap_bytes);
         // A copy of a fixed length is quicker than one of `low` bytes.
         let end = self.block.len() + low;
@@ -73,7 +72,7 @@ impl RunWriter {
     }
 
     /// Makes the run durable.
-    pub(crate) fn finish(mut self) -> Result<()> {
+    pub(super) fn finish(mut self) -> Result<()> {
         self.end_block()?;
         self.file.sync_all().map_err(Error::io("write", &self.path))
     }
@@ -96,7 +95,7 @@ const LENGTH_BYTES: usize = 4;
 
 impl RunHead {
     /// Reads the head of a file.
-    pub(crate) fn of(path: &Path) -> Result<Self> {
+    pub(super) fn of(path: &Path) -> Result<Self> {
         Self::read(&mut File::open(path).map_err(Error::io("open", path))?, path)
     }
 
@@ -125,7 +124,7 @@ impl RunHead {
 }
 
 /// Reads one file of a run.
-pub(crate) struct RunReader {
+pub(super) struct RunReader {
     file: BufReader<File>,
     path: PathBuf,
     head: RunHead,
@@ -137,14 +136,14 @@ pub(crate) struct RunReader {
 }
 
 impl RunReader {
-    pub(crate) fn open(path: PathBuf, key_length: KeyLength) -> Result<Self> {
+    pub(super) fn open(path: PathBuf, key_length: KeyLength) -> Result<Self> {
         let mut file = BufReader::new(File::open(&path).map_err(Error::io("open", &path))?);
         let head = RunHead::read(&mut file, &path)?;
         Ok(Self { file, path, head, key_length, last_prefix: 0, block: Vec::new(), at: 0 })
     }
 
     /// Reads the next script into `state`; `None` at the end.
-    pub(crate) fn next(&mut self, state: &mut ScriptState) -> Result<Option<ScriptKey>> {
+    pub(super) fn next(&mut self, state: &mut ScriptState) -> Result<Option<ScriptKey>> {
         if self.at == self.block.len() && !self.next_block().map_err(Error::io("read", &self.path))? {
             return Ok(None);
         }

@@ -5,14 +5,12 @@
 
 use std::collections::HashMap;
 
+use crate::block::{Cursor, Malformed, put_leb128};
 use crate::build::funding::{Naming, UNNAMED};
 use crate::build::record::{Record, Side};
-use crate::bytes::{Cursor, Malformed, put_leb128};
 use crate::error::Error;
-use crate::part::Tally;
-use crate::rows::recent::Recent;
-use crate::rows::{Coin, TxOutNum, amount, put_amount};
-use crate::txnum::TxNum;
+use crate::names::TxNum;
+use crate::rows::{Coin, Recent, Tally, TxOutNum, amount, put_amount};
 
 /// The transactions and coins of one script.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -52,7 +50,7 @@ pub(crate) enum Unknown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnknownCoin {
     /// The spending transaction.
-    pub(crate) txnum: TxNum,
+    pub(super) txnum: TxNum,
 }
 
 impl From<UnknownCoin> for Error {
@@ -99,7 +97,7 @@ impl Spend {
 }
 
 impl ScriptState {
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.txnums.clear();
         self.coins.clear();
         self.fundings.clear();
@@ -130,7 +128,7 @@ impl ScriptState {
     ///
     /// # Errors
     /// [`UnknownCoin`] when the later records spend an output that neither of the two states has.
-    pub(crate) fn append(&mut self, later: &mut Self, first_txnums: &[TxNum]) -> Result<(), UnknownCoin> {
+    pub(super) fn append(&mut self, later: &mut Self, first_txnums: &[TxNum]) -> Result<(), UnknownCoin> {
         self.txnums.append(&mut later.txnums);
         self.coins.append(&mut later.coins);
         self.fundings.append(&mut later.fundings);
@@ -140,13 +138,13 @@ impl ScriptState {
     }
 
     /// Checks that the records fund every output that they spend.
-    pub(crate) fn check_whole(&self) -> Result<(), UnknownCoin> {
+    pub(super) fn check_whole(&self) -> Result<(), UnknownCoin> {
         self.earlier.first().map_or(Ok(()), |spend| Err(UnknownCoin { txnum: spend.spender }))
     }
 
     /// The rows of the transactions of later records, one each: spends name the outputs that this state and those
     /// records fund.
-    pub(crate) fn tip_rows(
+    pub(super) fn tip_rows(
         &self,
         records: &[Record],
         first_txnums: &[TxNum],
@@ -308,7 +306,7 @@ impl ScriptState {
     /// spends of earlier outputs: output, with the spending transaction | funding 8 LE
     /// output:  steps in the list of txnums << 3 | named << 2 | min(vout, 3) LEB128 [vout - 3 LEB128]
     /// ```
-    pub(crate) fn encode(&self, base: TxNum, naming: Naming, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, base: TxNum, naming: Naming, out: &mut Vec<u8>) {
         let few = (self.coins.len() as u64).min(COINS_MASK);
         let flags = u64::from(!self.earlier.is_empty()) << 1 | u64::from(self.spent.count > 0);
         put_leb128(out, (self.txnums.len() as u64) << 4 | few << 2 | flags);
@@ -355,7 +353,7 @@ impl ScriptState {
     }
 
     /// Replaces the state by an encoded one.
-    pub(crate) fn decode(&mut self, base: TxNum, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
+    pub(super) fn decode(&mut self, base: TxNum, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
         self.clear();
         let head = cursor.leb128("head")?;
         let mut coins = head >> 2 & COINS_MASK;
@@ -428,9 +426,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::prefix::ScriptKey;
-    use crate::spent::Origin;
-    use crate::txnum::Height;
+    use crate::block::Origin;
+    use crate::names::{Height, ScriptKey};
 
     const KEY: ScriptKey = ScriptKey { prefix: 1, check: 2 };
 

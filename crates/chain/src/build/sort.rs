@@ -7,7 +7,7 @@ const SLOT_BITS_MAX: u32 = 14;
 
 /// Returns records sorted by `order`, which begins with a hash. The first `known_bits` bits of all hashes are equal.
 /// Each record is moved once, to a slot of a few by its next bits; the slots are then sorted in the nearest cache.
-pub(crate) fn sorted<R: Copy>(records: &[&[R]], known_bits: u32, order: impl Fn(&R) -> (u64, u64)) -> Vec<R> {
+pub(super) fn sorted<R: Copy>(records: &[&[R]], known_bits: u32, order: impl Fn(&R) -> (u64, u64)) -> Vec<R> {
     let Some(any) = records.iter().find_map(|some| some.first()) else { return Vec::new() };
     let count: usize = records.iter().map(|some| some.len()).sum();
     let slot_bits = (count / PER_SLOT).max(2).ilog2().min(SLOT_BITS_MAX);

@@ -11,11 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use crate::block::{Cursor, prefetch, put_leb128};
 use crate::build::temp_files::write_durably;
-use crate::bytes::{Cursor, put_leb128};
 use crate::error::{Error, Result};
-use crate::prefetch;
-use crate::txnum::Height;
+use crate::names::Height;
 
 /// Records that can be spooled: plain bytes of fixed size.
 pub(crate) trait Plain: FromBytes + IntoBytes + Immutable + Copy + Send + Sync {}
@@ -57,13 +56,13 @@ impl<R: Plain> Spool<R> {
     }
 
     /// Bytes of the records that wait.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
     /// The partition with the number in the first bits of `hash`.
     #[inline]
-    pub(crate) fn partition(&self, hash: u64) -> usize {
+    pub(super) fn partition(&self, hash: u64) -> usize {
         usize::try_from(hash >> self.shift).expect("few bits")
     }
 
@@ -136,7 +135,7 @@ impl<R: Plain> SpoolWriter<'_, R> {
 /// Weight and transaction offsets of each block, in one file. A block is its weight, the first offset, and the
 /// difference of each following offset to the one before, LEB128 each.
 #[derive(Debug)]
-pub(crate) struct Positions {
+pub(super) struct Positions {
     file: File,
     path: PathBuf,
     state: Mutex<PositionsState>,
@@ -150,7 +149,7 @@ struct PositionsState {
 }
 
 impl Positions {
-    pub(crate) fn create(path: PathBuf) -> Result<Self> {
+    pub(super) fn create(path: PathBuf) -> Result<Self> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(true);
         let file = options.open(&path).map_err(Error::io("create", &path))?;
@@ -158,7 +157,7 @@ impl Positions {
     }
 
     /// Adds one block.
-    pub(crate) fn push(&self, height: Height, weight: u32, offsets: &[u32]) -> Result<()> {
+    pub(super) fn push(&self, height: Height, weight: u32, offsets: &[u32]) -> Result<()> {
         let mut bytes = Vec::with_capacity(4 + 2 * offsets.len());
         put_leb128(&mut bytes, weight.into());
         put_leb128(&mut bytes, offsets[0].into());
@@ -172,7 +171,7 @@ impl Positions {
     }
 
     /// Visits weight and offsets of every block, by ascending height.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(Height, u32, &[u32]) -> Result<()>) -> Result<()> {
+    pub(super) fn for_each(&self, mut visit: impl FnMut(Height, u32, &[u32]) -> Result<()>) -> Result<()> {
         let mut blocks = self.state.lock().blocks.clone();
         blocks.sort_unstable_by_key(|(height, ..)| *height);
         for (height, at, len) in blocks {
@@ -193,7 +192,7 @@ impl Positions {
     }
 
     /// Makes the offsets durable, with an index of them by height at `path`.
-    pub(crate) fn save(&self, path: &Path) -> Result<()> {
+    pub(super) fn save(&self, path: &Path) -> Result<()> {
         let mut blocks = self.state.lock().blocks.clone();
         blocks.sort_unstable_by_key(|(height, ..)| *height);
         let mut index = Vec::with_capacity(blocks.len() * 16);
@@ -207,7 +206,7 @@ impl Positions {
     }
 
     /// Opens the data and the index that [`Positions::save`] wrote.
-    pub(crate) fn load(data: PathBuf, index: &Path) -> Result<Self> {
+    pub(super) fn load(data: PathBuf, index: &Path) -> Result<Self> {
         let file = File::open(&data).map_err(Error::io("open", &data))?;
         let bytes = std::fs::read(index).map_err(Error::io("read", index))?;
         let mut cursor = Cursor::new(&bytes);

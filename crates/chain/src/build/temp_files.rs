@@ -11,23 +11,23 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 
 /// The file of a generation's blocks.
-pub(crate) fn block_file(dir: &Path, kind: &str, generation: u32) -> PathBuf {
+pub(super) fn block_file(dir: &Path, kind: &str, generation: u32) -> PathBuf {
     dir.join(format!("{kind}-{generation:05}.run"))
 }
 
 /// The run of one partition of a generation.
-pub(crate) fn run_file(dir: &Path, kind: &str, generation: u32, partition: usize) -> PathBuf {
+pub(super) fn run_file(dir: &Path, kind: &str, generation: u32, partition: usize) -> PathBuf {
     dir.join(format!("{kind}-{generation:05}-{partition:03}.run"))
 }
 
 /// Writes `bytes` to a new file at `path`, durably.
-pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = fs::File::create(path).map_err(Error::io("create", path))?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(Error::io("write", path))
 }
 
 /// Makes the names of the files in a folder as durable as the files.
-pub(crate) fn sync_names(dir: &Path) -> Result<()> {
+pub(super) fn sync_names(dir: &Path) -> Result<()> {
     fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn remove_leftovers(dir: &Path, finished: u32) -> Result<()> {
 }
 
 /// Removes a file that may be gone already.
-pub(crate) fn remove(path: &Path) -> Result<()> {
+pub(super) fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
         _ => Ok(()),

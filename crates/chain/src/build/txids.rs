@@ -13,27 +13,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use birdhouse_store::Array;
 
+use crate::block::put_first;
 use crate::build::context::Build;
 use crate::build::parallel::in_parallel;
 use crate::build::record::TxRecord;
 use crate::build::spool::Spool;
-use crate::bytes::put_first;
 use crate::error::{Error, Result};
-use crate::prefix::{KeyLength, Keyer};
-use crate::sha::Hash256;
-use crate::txnum::TxNum;
+use crate::names::{Hash256, KeyLength, Keyer, TxNum};
 
 /// Transactions that a thread hashes at once.
 const CHUNK: u64 = 1 << 14;
 
 /// The txids of the transactions that were read.
-pub(crate) enum Txids<'a> {
+pub(super) enum Txids<'a> {
     Array(&'a dyn Array),
     Hashes(TxHashes),
 }
 
 /// The keyed hashes of txids by txnum.
-pub(crate) struct TxHashes {
+pub(super) struct TxHashes {
     /// The bytes of them that packs keep.
     kept: HashFile,
     tip: HashFile,
@@ -50,7 +48,7 @@ struct HashFile {
 
 impl Txids<'_> {
     /// Writes the txids of a block, of which `hashes` are the keyed hashes. Threads may write blocks in any order.
-    pub(crate) fn write(&self, first: TxNum, txids: &[Hash256], hashes: &[u64]) -> Result<()> {
+    pub(super) fn write(&self, first: TxNum, txids: &[Hash256], hashes: &[u64]) -> Result<()> {
         match self {
             Self::Array(array) => Ok(array.write(first.0, txids.as_flattened())?),
             Self::Hashes(TxHashes { kept, tip, tip_start }) => {
@@ -61,7 +59,7 @@ impl Txids<'_> {
     }
 
     /// True if the transactions before `end` are kept. `is_last` tells that they are all of the build.
-    pub(crate) fn has_all_before(&self, end: TxNum, is_last: bool) -> Result<bool> {
+    pub(super) fn has_all_before(&self, end: TxNum, is_last: bool) -> Result<bool> {
         match self {
             Self::Array(array) => Ok(array.len() >= end.0),
             Self::Hashes(TxHashes { kept, tip, tip_start }) => {
@@ -72,7 +70,7 @@ impl Txids<'_> {
     }
 
     /// Removes the transactions from `end` on, where a generation begins.
-    pub(crate) fn truncate(&self, end: TxNum) -> Result<()> {
+    pub(super) fn truncate(&self, end: TxNum) -> Result<()> {
         match self {
             Self::Array(array) => Ok(array.truncate(end.0.min(array.len()))?),
             Self::Hashes(TxHashes { kept, tip, .. }) => {
@@ -83,7 +81,7 @@ impl Txids<'_> {
     }
 
     /// Makes temporary hashes durable. The array is durable with the next publish.
-    pub(crate) fn sync(&self) -> Result<()> {
+    pub(super) fn sync(&self) -> Result<()> {
         match self {
             Self::Array(_) => Ok(()),
             Self::Hashes(TxHashes { kept, tip, .. }) => kept.sync().and_then(|()| tip.sync()),
@@ -91,7 +89,7 @@ impl Txids<'_> {
     }
 
     /// Bytes of the temporary hashes.
-    pub(crate) fn temp_bytes(&self) -> Result<u64> {
+    pub(super) fn temp_bytes(&self) -> Result<u64> {
         match self {
             Self::Array(_) => Ok(0),
             Self::Hashes(TxHashes { kept, .. }) => Ok(kept.len()? * kept.hash_bytes as u64),
@@ -121,7 +119,7 @@ impl Txids<'_> {
 
     /// Returns the number of rounds in which transactions are spooled. The hashes remain on disk until the last one, so
     /// the spool beside them is kept small. The array is part of the index, and long: it is read once.
-    pub(crate) fn rounds(&self) -> usize {
+    pub(super) fn rounds(&self) -> usize {
         match self {
             Self::Array(_) => 1,
             Self::Hashes(_) => 4,
@@ -129,7 +127,7 @@ impl Txids<'_> {
     }
 
     /// Spools the transactions of some partitions by their keyed hashes.
-    pub(crate) fn spool(
+    pub(super) fn spool(
         &self,
         build: &Build<'_>,
         keyer: &Keyer,
@@ -160,7 +158,7 @@ impl Txids<'_> {
 
 impl TxHashes {
     /// Opens the files of `build`, or creates empty ones. Those of the transactions from `tip_start` on are kept whole.
-    pub(crate) fn open(build: &Build<'_>, key_length: KeyLength, tip_start: TxNum) -> Result<Self> {
+    pub(super) fn open(build: &Build<'_>, key_length: KeyLength, tip_start: TxNum) -> Result<Self> {
         let file = |kind, hash_bytes| HashFile::open(build.block_file(kind, 0), hash_bytes);
         Ok(Self {
             kept: file("txhashes", key_length.txid_bytes())?,
@@ -220,7 +218,7 @@ impl HashFile {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::prefix::Secret;
+    use crate::names::Secret;
 
     #[test]
     fn hashes_are_kept_short_before_the_tip_and_whole_in_it() {

@@ -5,10 +5,9 @@ use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
 
 use super::golomb;
-use crate::block::{Block, BlockError, is_indexed};
-use crate::sha::{Hash256, sha256d};
-use crate::source::SpentBytes;
-use crate::spent::SpentOutputs;
+use crate::block::{Block, BlockError, SpentOutputs, is_indexed};
+use crate::names::{Hash256, sha256d};
+use crate::outside::SpentBytes;
 
 /// Computes the filter. The block is proved by its merkle root.
 ///

@@ -20,11 +20,10 @@ use parking_lot::{Mutex, RwLock};
 use super::basic;
 use super::locator::Locator;
 use crate::error::{Error, Result};
-use crate::index::Index;
-use crate::parallel;
-use crate::sha::{Hash256, sha256d};
-use crate::snapshot::Snapshot;
-use crate::txnum::Height;
+use crate::names::{Hash256, Height, sha256d};
+use crate::state::Snapshot;
+use crate::tip::Index;
+use crate::work::parallel;
 
 const ARRAY: ArraySpec = ArraySpec { name: "filter-header", record_bytes: 32 };
 /// Blocks whose headers one publish makes visible.
@@ -142,7 +141,7 @@ impl FilterHeaders {
         let heights: Vec<Height> = (shared..end).map(Height).collect();
         let hashes = parallel::map(self.threads, &heights, |height| {
             let filter = at.basic_filter(*height)?.ok_or(Error::NoBlocks)?;
-            Ok(sha256d(&filter))
+            Ok::<_, Error>(sha256d(&filter))
         })?;
         let mut header = self.last(shared)?;
         let mut records = Vec::with_capacity(hashes.len() * 32);

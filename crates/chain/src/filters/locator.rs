@@ -3,10 +3,10 @@
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
 
-use crate::bytes::{Cursor, Malformed};
-use crate::snapshot::Snapshot;
-use crate::source::BlockId;
-use crate::txnum::Height;
+use crate::block::{Cursor, Malformed};
+use crate::names::Height;
+use crate::outside::BlockId;
+use crate::state::Snapshot;
 
 /// Blocks at the end that are all in it: reorgs are shallow.
 const DENSE: u32 = 10;

@@ -16,8 +16,8 @@ pub use golomb::put_compact_size;
 pub use headers::FilterHeaders;
 
 use crate::error::{Error, Result};
-use crate::snapshot::Snapshot;
-use crate::txnum::Height;
+use crate::names::Height;
+use crate::state::Snapshot;
 
 impl Snapshot {
     /// Computes the basic filter of the block at a height; `None` beyond the tip. Reads the whole block.

@@ -1,10 +1,10 @@
 //! The choice of what a merge takes. Pure.
 
-use crate::rows::pack::{Delta, PACK_SLOTS, Pack};
-use crate::txnum::TxNum;
+use crate::names::TxNum;
+use crate::rows::{Delta, PACK_SLOTS, Pack};
 
 /// Packs of a ready index: a lookup reads one bucket of each.
-pub(crate) const PACKS_MAX: usize = 4;
+pub(super) const PACKS_MAX: usize = 4;
 /// Packs of an index that is far behind. The next pack needs a free slot.
 const PACKS_BEHIND_MAX: usize = PACK_SLOTS - 2;
 
@@ -91,7 +91,7 @@ fn packs_taken(packs: &[Pack], mut taken: u64, growth: Growth, bounds: Bounds) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prefix::KeyLength;
+    use crate::names::KeyLength;
 
     fn packs(ends: &[u64]) -> Vec<Pack> {
         let starts = std::iter::once(&0).chain(ends);

@@ -5,16 +5,10 @@ use std::collections::VecDeque;
 use birdhouse_store::{KeyRange, PageLimit, Row, Table};
 
 use crate::error::{Error, Result};
-use crate::fresh::Fresh;
-use crate::key_filter::Filters;
-use crate::part::Part;
-use crate::prefix::ScriptKey;
-use crate::rows::pack::{Delta, Pack};
-use crate::rows::script::Found;
-use crate::rows::{Coin, long, recent, recent_txnum, script, stale, txnum};
-use crate::share::Share;
-use crate::snapshot::Snapshot;
-use crate::txnum::TxNum;
+use crate::merging::fresh::Fresh;
+use crate::names::{ScriptKey, TxNum};
+use crate::rows::{Coin, Delta, Filters, Found, Pack, Part, Share, long, recent, recent_txnum, script, stale, txnum};
+use crate::state::Snapshot;
 
 /// Rows read at once.
 const PAGE: PageLimit = PageLimit { rows: 1024, bytes: 1 << 20 };
@@ -23,7 +17,7 @@ const PAGE: PageLimit = PageLimit { rows: 1024, bytes: 1 << 20 };
 type Items<'a, K, T> = dyn FnMut() -> Result<Option<(K, T)>> + 'a;
 
 /// A source of items that ascend by key, one item ahead.
-pub(crate) struct Ascending<'a, K, T> {
+pub(super) struct Ascending<'a, K, T> {
     items: Box<Items<'a, K, T>>,
     next: Option<(K, T)>,
 }
@@ -35,12 +29,12 @@ impl<'a, K: Copy + Ord, T> Ascending<'a, K, T> {
     }
 
     /// The key of the next item.
-    pub(crate) fn key(&self) -> Option<K> {
+    pub(super) fn key(&self) -> Option<K> {
         self.next.as_ref().map(|(key, _)| *key)
     }
 
     /// Takes the next item if it has this key.
-    pub(crate) fn take(&mut self, key: K) -> Result<Option<T>> {
+    pub(super) fn take(&mut self, key: K) -> Result<Option<T>> {
         if self.key() != Some(key) {
             return Ok(None);
         }
@@ -50,7 +44,7 @@ impl<'a, K: Copy + Ord, T> Ascending<'a, K, T> {
 }
 
 /// The part of each script in a pack.
-pub(crate) fn scripts_of_pack<'a>(
+pub(super) fn scripts_of_pack<'a>(
     snapshot: &'a Snapshot,
     pack: &'a Pack,
     share: Share,
@@ -87,7 +81,7 @@ fn whole_long_part(snapshot: &Snapshot, pack: &Pack, script: ScriptKey) -> Resul
 }
 
 /// The part of each script in a delta, by its live transactions.
-pub(crate) fn scripts_of_delta<'a>(
+pub(super) fn scripts_of_delta<'a>(
     snapshot: &'a Snapshot,
     delta: &'a Delta,
     share: Share,
@@ -115,7 +109,7 @@ pub(crate) fn scripts_of_delta<'a>(
 }
 
 /// The outputs of each script that stale transactions of the packs spent.
-pub(crate) fn respent(snapshot: &Snapshot, share: Share) -> Result<Ascending<'_, ScriptKey, Vec<Coin>>> {
+pub(super) fn respent(snapshot: &Snapshot, share: Share) -> Result<Ascending<'_, ScriptKey, Vec<Coin>>> {
     let mut rows = RecentRows::new(snapshot, stale::TABLE, share);
     Ascending::new(move || {
         let mut coins = Vec::new();
@@ -135,19 +129,19 @@ pub(crate) fn respent(snapshot: &Snapshot, share: Share) -> Result<Ascending<'_,
 }
 
 /// The part of each script in fresh blocks.
-pub(crate) fn scripts_of_fresh(fresh: &Fresh, share: Share) -> Result<Ascending<'_, ScriptKey, Part>> {
+pub(super) fn scripts_of_fresh(fresh: &Fresh, share: Share) -> Result<Ascending<'_, ScriptKey, Part>> {
     let mut scripts = fresh.scripts(share);
     Ascending::new(move || Ok(scripts.next()))
 }
 
 /// The transactions of fresh blocks, by what `pack` keeps of the hash.
-pub(crate) fn txnums_of_fresh<'a>(fresh: &Fresh, pack: &Pack, share: Share) -> Result<Ascending<'a, (u64, TxNum), ()>> {
+pub(super) fn txnums_of_fresh<'a>(fresh: &Fresh, pack: &Pack, share: Share) -> Result<Ascending<'a, (u64, TxNum), ()>> {
     let mut txnums = fresh.kept_hashes(pack.key_length, share).into_iter();
     Ascending::new(move || Ok(txnums.next().map(|item| (item, ()))))
 }
 
 /// The live transactions of a pack, by what packs keep of the hash.
-pub(crate) fn txnums_of_pack<'a>(
+pub(super) fn txnums_of_pack<'a>(
     snapshot: &'a Snapshot,
     pack: &'a Pack,
     share: Share,
@@ -172,7 +166,7 @@ pub(crate) fn txnums_of_pack<'a>(
 }
 
 /// The live transactions of a delta, by what `pack` keeps of the hash.
-pub(crate) fn txnums_of_delta<'a>(
+pub(super) fn txnums_of_delta<'a>(
     snapshot: &'a Snapshot,
     delta: &'a Delta,
     pack: &'a Pack,

@@ -5,12 +5,10 @@ use std::ops::Range;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{BlockHash, Txid};
 
-use crate::answer::BlockSummary;
 use crate::error::Result;
-use crate::headers::ChainBlock;
-use crate::snapshot::Snapshot;
-use crate::source::BlockId;
-use crate::txnum::{Height, TxNum};
+use crate::names::{Height, TxNum};
+use crate::outside::BlockId;
+use crate::state::{BlockSummary, ChainBlock, Snapshot};
 
 /// Blocks whose times a median is taken of ([BIP 113](https://github.com/bitcoin/bips/blob/master/bip-0113.mediawiki)).
 const MEDIAN_BLOCKS: u32 = 11;

@@ -2,10 +2,8 @@
 
 use bitcoin::BlockHash;
 
-use crate::answer::MerkleBranch;
-use crate::headers::ChainBlock;
-use crate::snapshot::Snapshot;
-use crate::txnum::Height;
+use crate::names::Height;
+use crate::state::{ChainBlock, MerkleBranch, Snapshot};
 
 impl Snapshot {
     /// The header at a height; `None` beyond the tip.

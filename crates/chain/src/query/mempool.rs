@@ -6,14 +6,11 @@
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
-use crate::answer::{Balance, Confirmation, FoundOutput, UnconfirmedEntry, Unspent};
 use crate::block::{is_indexed, output_of};
 use crate::error::{Error, Result};
+use crate::names::{Hash256, ScriptHash, TxNum};
 use crate::query::spending::{Funding, Spending};
-use crate::scripthash::ScriptHash;
-use crate::sha::Hash256;
-use crate::snapshot::Snapshot;
-use crate::txnum::TxNum;
+use crate::state::{Balance, Confirmation, FoundOutput, Snapshot, UnconfirmedEntry, Unspent};
 
 impl Snapshot {
     /// Returns the transactions of a script that are in the mempool, in the order in which they follow its history.

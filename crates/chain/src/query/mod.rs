@@ -16,6 +16,8 @@
 //! | `spending` | the search for them |
 //! | `status` | Electrum's status of a script |
 
+pub(crate) mod fundings;
+
 mod blocks;
 mod headers;
 mod mempool;
@@ -30,6 +32,8 @@ mod spending;
 mod stats;
 mod status;
 mod transactions;
+
+pub(crate) use self::fundings::Funding;
 
 pub use portions::PageList;
 pub use scripts::UpTo;

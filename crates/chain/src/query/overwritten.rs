@@ -9,10 +9,8 @@ use bitcoin::BlockHash;
 
 use crate::block::output_of;
 use crate::error::{Error, Result};
-use crate::prefix::ScriptKey;
-use crate::scripthash::ScriptHash;
-use crate::snapshot::Snapshot;
-use crate::txnum::{Height, TxNum};
+use crate::names::{Height, ScriptHash, ScriptKey, TxNum};
+use crate::state::Snapshot;
 
 /// The blocks of mainnet whose coinbase was overwritten.
 const MAINNET: [(Height, &str); 2] = [

@@ -4,18 +4,12 @@ use birdhouse_store::{Direction, KeyRange, Table};
 use bitcoin::hashes::Hash as _;
 use bitcoin::{SignedAmount, TxOut, Txid};
 
-use crate::answer::{BalanceChange, ResolvedTransaction};
-use crate::bytes::Malformed;
+use crate::block::Malformed;
 use crate::error::{Error, Result};
-use crate::part::Part;
-use crate::prefix::ScriptKey;
+use crate::names::{Height, ScriptHash, ScriptKey, TxNum};
 use crate::query::portions::PageList;
-use crate::rows::long::{self, Kind};
-use crate::rows::script::Found;
-use crate::rows::{recent, txnum_bytes};
-use crate::scripthash::ScriptHash;
-use crate::snapshot::Snapshot;
-use crate::txnum::{Height, TxNum};
+use crate::rows::{Found, Kind, Part, long, recent, txnum_bytes};
+use crate::state::{BalanceChange, ResolvedTransaction, Snapshot};
 
 /// Transactions that are in memory at the same time while balance changes are summed.
 const CHANGES_TOGETHER: usize = 100;

@@ -2,10 +2,10 @@
 
 use bitcoin::Txid;
 
-use crate::answer::ResolvedTransaction;
 use crate::error::Result;
-use crate::snapshot::Snapshot;
-use crate::txnum::TxNum;
+use crate::names::TxNum;
+use crate::state::ResolvedTransaction;
+use crate::state::Snapshot;
 
 /// Bytes of transactions after which a portion ends. Nearly every page is one portion.
 const PORTION_BYTES: usize = 1_000_000;

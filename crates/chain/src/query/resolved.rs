@@ -8,15 +8,12 @@ use std::collections::{BTreeMap, HashMap};
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Amount, OutPoint, ScriptBuf, Transaction, TxOut, Txid, consensus};
 
-use crate::answer::ResolvedTransaction;
-use crate::block::Block;
+use crate::block::{Block, SpentOutputs};
 use crate::error::{Error, Result};
+use crate::names::{Hash256, Height, TxNum};
+use crate::outside::BlockId;
 use crate::query::portions::PageList;
-use crate::sha::Hash256;
-use crate::snapshot::Snapshot;
-use crate::source::BlockId;
-use crate::spent::SpentOutputs;
-use crate::txnum::{Height, TxNum};
+use crate::state::{ResolvedTransaction, Snapshot};
 
 /// The most inputs of one block's transactions whose outputs are looked up. Above it, block and undo data are read.
 const LOOKUPS_MAX: usize = 128;

@@ -3,19 +3,14 @@
 use birdhouse_store::{Direction, KeyRange};
 
 use crate::error::{Error, Result};
-use crate::part::Part;
-use crate::prefix::ScriptKey;
-use crate::rows::long::{Kind, Summary};
-use crate::rows::pack::Pack;
-use crate::rows::recent::Recent;
-use crate::rows::script::Found;
-use crate::rows::{Coin, bucket_key, bucket_of, long, recent, script, stale, txnum_bytes};
-use crate::slots::Slot;
-use crate::snapshot::Snapshot;
-use crate::txnum::TxNum;
+use crate::names::{ScriptKey, TxNum};
+use crate::rows::{
+    Coin, Found, Kind, Pack, Part, Recent, Summary, bucket_key, bucket_of, long, recent, script, stale, txnum_bytes,
+};
+use crate::state::{Slot, Snapshot};
 
 /// Rows of deltas with their txnums, ascending.
-pub(crate) type RecentRows = Vec<(TxNum, Recent)>;
+pub(super) type RecentRows = Vec<(TxNum, Recent)>;
 
 /// Kinds of rows that a history needs of a long script.
 const HISTORY: &[Kind] = &[Kind::History];
@@ -37,7 +32,7 @@ impl Snapshot {
     }
 
     /// The live transactions that touch a script from a txnum on, ascending.
-    pub(crate) fn script_txnums(&self, key: ScriptKey, from: TxNum) -> Result<Vec<TxNum>> {
+    pub(super) fn script_txnums(&self, key: ScriptKey, from: TxNum) -> Result<Vec<TxNum>> {
         let mut txnums = Vec::new();
         for pack in self.packs_with(key).filter(|pack| from < pack.end) {
             txnums.extend(self.part_in(pack, key, HISTORY)?.txnums);
@@ -51,7 +46,7 @@ impl Snapshot {
     }
 
     /// The unspent outputs of a script, ascending.
-    pub(crate) fn script_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
+    pub(super) fn script_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
         let packed = self.packs_with(key).map(|pack| self.part_in(pack, key, COINS));
         Ok(self.sum(key, packed)?.coins)
     }
@@ -148,7 +143,7 @@ impl Snapshot {
     }
 
     /// The rows of a script in the deltas, from a txnum on, ascending; only live ones.
-    pub(crate) fn recent(&self, script: ScriptKey, from: TxNum) -> Result<RecentRows> {
+    pub(super) fn recent(&self, script: ScriptKey, from: TxNum) -> Result<RecentRows> {
         let mut rows = Vec::new();
         let prefix = script.to_bytes();
         for (index, delta) in self.tables.deltas.iter().enumerate() {

@@ -5,12 +5,9 @@ use std::ops::Range;
 use bitcoin::Txid;
 use bitcoin::hashes::Hash as _;
 
-use crate::answer::{Confirmation, HistoryEntry, Unspent};
 use crate::error::{Error, Result};
-use crate::prefix::ScriptKey;
-use crate::scripthash::ScriptHash;
-use crate::snapshot::Snapshot;
-use crate::txnum::{Height, TxNum};
+use crate::names::{Height, ScriptHash, ScriptKey, TxNum};
+use crate::state::{Confirmation, HistoryEntry, Snapshot, Unspent};
 
 /// Answers of a snapshot that are refused as soon as their entries are counted, before a txid is read.
 #[derive(Debug, Clone, Copy)]
@@ -80,12 +77,12 @@ impl Snapshot {
     }
 
     /// The confirmed history from a txnum on.
-    pub(crate) fn history_since(&self, scripthash: &ScriptHash, from: TxNum) -> Result<Vec<HistoryEntry>> {
+    pub(super) fn history_since(&self, scripthash: &ScriptHash, from: TxNum) -> Result<Vec<HistoryEntry>> {
         self.entries(&self.listed_txnums(self.key_of(scripthash)?, from)?)
     }
 
     /// The first confirmed transaction of a script.
-    pub(crate) fn first_confirmed(&self, scripthash: &ScriptHash) -> Result<Option<HistoryEntry>> {
+    pub(super) fn first_confirmed(&self, scripthash: &ScriptHash) -> Result<Option<HistoryEntry>> {
         let txnums = self.listed_txnums(self.key_of(scripthash)?, TxNum(0))?;
         Ok(self.entries(&txnums[..txnums.len().min(1)])?.pop())
     }
@@ -97,7 +94,7 @@ impl Snapshot {
     }
 
     /// The sum of the outputs that no block spends, in satoshis.
-    pub(crate) fn confirmed_balance(&self, scripthash: &ScriptHash) -> Result<u64> {
+    pub(super) fn confirmed_balance(&self, scripthash: &ScriptHash) -> Result<u64> {
         let key = self.key_of(scripthash)?;
         if self.is_paid_by_overwritten(key)? {
             let mut coins = self.script_coins(key)?;
@@ -108,7 +105,7 @@ impl Snapshot {
     }
 
     /// The outputs that no block spends, in chain order.
-    pub(crate) fn confirmed_unspent(&self, scripthash: &ScriptHash, entries_max: usize) -> Result<Vec<Unspent>> {
+    pub(super) fn confirmed_unspent(&self, scripthash: &ScriptHash, entries_max: usize) -> Result<Vec<Unspent>> {
         let mut coins = self.script_coins(self.key_of(scripthash)?)?;
         self.drop_overwritten(&mut coins, |coin| coin.out.txnum);
         check_length(coins.len(), entries_max)?;

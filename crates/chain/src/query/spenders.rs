@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
-use crate::answer::Spender;
 use crate::block::{Block, is_indexed};
 use crate::error::{Error, Result};
+use crate::names::{ScriptHash, TxNum};
+use crate::outside::BlockId;
 use crate::query::spending::{Funding, Spending};
-use crate::scripthash::ScriptHash;
-use crate::snapshot::Snapshot;
-use crate::source::BlockId;
-use crate::txnum::TxNum;
+use crate::state::{Snapshot, Spender};
 
 impl Snapshot {
     /// Returns the input that spends an output; `None` if there is none, or no such output.

@@ -15,13 +15,9 @@ use bitcoin::{OutPoint, Txid};
 
 use crate::block::outpoints_of;
 use crate::error::{Error, Result};
-use crate::prefix::ScriptKey;
-use crate::rows::long::{self, Kind};
-use crate::rows::pack::Pack;
-use crate::rows::script::Found;
-use crate::rows::{Coin, TxOutNum, txnum_bytes};
-use crate::snapshot::Snapshot;
-use crate::txnum::TxNum;
+use crate::names::{ScriptKey, TxNum};
+use crate::rows::{Coin, Found, Kind, Pack, TxOutNum, long, txnum_bytes};
+use crate::state::Snapshot;
 
 /// Candidates that are listed together: few at first, because most outputs are spent soon.
 const FIRST_CANDIDATES: usize = 8;

@@ -5,17 +5,11 @@ use std::collections::HashMap;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
-use crate::answer::ScriptStats;
 use crate::block::{Block, outpoints_of};
 use crate::error::{Error, Result};
-use crate::part::Tally;
-use crate::prefix::ScriptKey;
-use crate::rows::long::{Kind, Summary};
-use crate::rows::pack::Pack;
-use crate::rows::script::Found;
-use crate::scripthash::ScriptHash;
-use crate::snapshot::Snapshot;
-use crate::txnum::TxNum;
+use crate::names::{ScriptHash, ScriptKey, TxNum};
+use crate::rows::{Found, Kind, Pack, Summary, Tally};
+use crate::state::{ScriptStats, Snapshot};
 
 impl Snapshot {
     /// Returns counts and sums of a script in blocks. Rows have them, but for scripts with few transactions, which are

@@ -7,9 +7,8 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::scripthash::ScriptHash;
-use crate::snapshot::Snapshot;
-use crate::status_cache::{Known, Midstate};
+use crate::names::ScriptHash;
+use crate::state::{Known, Midstate, Snapshot};
 
 impl Snapshot {
     /// Returns Electrum's status of a script; `None` when it has no history.

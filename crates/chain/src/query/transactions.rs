@@ -4,18 +4,12 @@ use birdhouse_store::{Direction, KeyRange};
 use bitcoin::Txid;
 use bitcoin::hashes::Hash as _;
 
-use crate::answer::{ConfirmedTransaction, MerkleBranch};
-use crate::block::{Block, txid_of};
+use crate::block::{Block, merkle, txid_of};
 use crate::error::{Error, Result};
-use crate::headers::ChainBlock;
-use crate::merkle;
-use crate::rows::pack::{Delta, Pack};
-use crate::rows::{bucket_key, bucket_of, header, recent_txnum, txnum, txnum_bytes, txpos};
-use crate::sha::Hash256;
-use crate::slots::Slot;
-use crate::snapshot::Snapshot;
-use crate::source::BlockId;
-use crate::txnum::{Height, TxNum};
+use crate::names::{Hash256, Height, TxNum};
+use crate::outside::BlockId;
+use crate::rows::{Delta, Pack, bucket_key, bucket_of, header, recent_txnum, txnum, txnum_bytes, txpos};
+use crate::state::{ChainBlock, ConfirmedTransaction, MerkleBranch, Slot, Snapshot};
 
 impl Snapshot {
     /// Returns a confirmed transaction; `None` if no block up to the tip holds it.
@@ -75,7 +69,7 @@ impl Snapshot {
 
     /// Finds transactions by txid, in the block at a height where one is given. That block must have the transaction:
     /// its only candidate is not verified against the txid, which may need the disk.
-    pub(crate) fn find_txnums_in(&self, wanted: &[(Hash256, Option<Height>)]) -> Result<Vec<Option<TxNum>>> {
+    pub(super) fn find_txnums_in(&self, wanted: &[(Hash256, Option<Height>)]) -> Result<Vec<Option<TxNum>>> {
         let txids: Vec<Hash256> = wanted.iter().map(|(txid, _)| *txid).collect();
         let mut candidates = self.candidates(&txids)?;
         for (candidates, (_, height)) in candidates.iter_mut().zip(wanted) {
@@ -218,7 +212,7 @@ impl Snapshot {
     }
 
     /// The bytes of a live transaction, with witness, from the files or from the node.
-    pub(crate) fn raw_of(&self, txnum: TxNum) -> Result<Vec<u8>> {
+    pub(super) fn raw_of(&self, txnum: TxNum) -> Result<Vec<u8>> {
         let (_, block) = self.block_of(txnum)?;
         let (offset, len) = self.span_in_block(txnum, block)?;
         self.reader().block_part(block, offset, len)
@@ -235,7 +229,7 @@ impl Snapshot {
     }
 
     /// The height of a live transaction.
-    pub(crate) fn height_of(&self, txnum: TxNum) -> Result<Height> {
+    pub(super) fn height_of(&self, txnum: TxNum) -> Result<Height> {
         Ok(self.block_of(txnum)?.0)
     }
 

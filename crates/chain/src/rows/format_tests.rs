@@ -9,16 +9,15 @@ use bitcoin::hashes::Hash as _;
 use bitcoin::{BlockHash, Network};
 
 use super::*;
-use crate::manifest::{Manifest, Profile, State, TxNumRange};
-use crate::part::{Part, Tally};
-use crate::prefix::{KeyLength, ScriptKey, Secret};
+use crate::names::{Height, KeyLength, Profile, ScriptKey, Secret};
+use crate::outside::{BlockId, FilePosition};
 use crate::rows::header::HeaderRow;
 use crate::rows::long::Summary;
 use crate::rows::pack::{Delta, Pack};
+use crate::rows::part::{Part, Tally};
 use crate::rows::recent::Recent;
 use crate::rows::script::{Bucket, Inline};
-use crate::source::{BlockId, FilePosition};
-use crate::txnum::Height;
+use crate::state::{Manifest, State, TxNumRange};
 
 /// The bytes of one row.
 type KeyAndValue = (Vec<u8>, Vec<u8>);

@@ -8,10 +8,10 @@
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed};
+use crate::block::{Cursor, Malformed};
+use crate::names::{Height, TxNum};
+use crate::outside::FilePosition;
 use crate::rows::{txnum_bytes, txnum_from};
-use crate::source::FilePosition;
-use crate::txnum::{Height, TxNum};
 
 pub(crate) const TABLE: Table = Table { name: "header", partition_bytes: 0, compress: true };
 
@@ -38,7 +38,7 @@ pub(crate) fn key(first_txnum: TxNum) -> [u8; TxNum::LEN] {
     txnum_bytes(first_txnum)
 }
 
-pub(crate) fn value(row: &HeaderRow) -> Vec<u8> {
+pub(super) fn value(row: &HeaderRow) -> Vec<u8> {
     let mut out = row.header.to_vec();
     for number in [row.height.0, row.tx_count, row.bytes, row.weight] {
         out.extend_from_slice(&number.to_le_bytes());

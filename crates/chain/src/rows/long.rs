@@ -12,12 +12,11 @@
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed, put_leb128};
-use crate::part::{Part, Tally};
-use crate::prefix::ScriptKey;
+use crate::block::{Cursor, Malformed, put_leb128};
+use crate::names::{ScriptKey, TxNum};
 use crate::rows::pack::{PACK_SLOTS, Pack};
+use crate::rows::part::{Part, Tally};
 use crate::rows::{Coin, TxOutNum, amount, in_slots, put_amount, txnum_bytes, txnum_from};
-use crate::txnum::TxNum;
 
 pub(crate) const TABLES: [Table; PACK_SLOTS] =
     in_slots(["long.0", "long.1", "long.2", "long.3", "long.4", "long.5", "long.6", "long.7"], ScriptKey::LEN, false);
@@ -144,7 +143,7 @@ pub(crate) fn decode_key(key: &[u8]) -> Result<(ScriptKey, Kind), Malformed> {
 }
 
 /// Appends the txnums of one row of the history.
-pub(crate) fn decode_history(key: &[u8], value: &[u8], out: &mut Vec<TxNum>) -> Result<(), Malformed> {
+pub(super) fn decode_history(key: &[u8], value: &[u8], out: &mut Vec<TxNum>) -> Result<(), Malformed> {
     let mut key = Cursor::new(key);
     key.take(ScriptKey::LEN + 1, "script key and kind")?;
     let mut last = txnum_from(*key.array("first txnum")?);

@@ -18,21 +18,34 @@
 //! are only inserted: a key holds a txnum, or its table belongs to a slot. The tables of a slot are emptied when no
 //! snapshot reads them.
 
+mod key_filter;
+mod part;
+mod share;
+
 pub(crate) mod header;
 pub(crate) mod long;
-pub(crate) mod pack;
+mod pack;
 pub(crate) mod recent;
 pub(crate) mod recent_txnum;
-pub(crate) mod remainders;
+mod remainders;
 pub(crate) mod script;
 pub(crate) mod stale;
 pub(crate) mod txid;
 pub(crate) mod txnum;
 pub(crate) mod txpos;
 
+pub(crate) use self::header::HeaderRow;
+pub(crate) use self::key_filter::{FilterShare, FilterShares, Filters};
+pub(crate) use self::long::{Kind, Summary};
+pub(crate) use self::pack::{DELTA_SLOTS, Delta, PACK_SLOTS, Pack};
+pub(crate) use self::part::{Part, Tally};
+pub(crate) use self::recent::Recent;
+pub(crate) use self::script::{Bucket, Found, Inline};
+pub(crate) use self::share::{SHARE_BITS_MAX, Share};
+
 use birdhouse_store::Table;
 
-use crate::txnum::TxNum;
+use crate::names::TxNum;
 
 const TABLES_LEN: usize = 3 + 3 * pack::PACK_SLOTS + 2 * pack::DELTA_SLOTS;
 
@@ -133,18 +146,18 @@ pub(crate) fn txnum_from(bytes: [u8; TxNum::LEN]) -> TxNum {
 
 /// Appends an amount in Core's compressed form or plainly, whichever is smaller; the last bit says which.
 pub(crate) fn put_amount(out: &mut Vec<u8>, satoshis: u64) {
-    let compressed = crate::bytes::compress_amount(satoshis);
+    let compressed = crate::block::compress_amount(satoshis);
     let code = if compressed < satoshis { compressed << 1 | 1 } else { satoshis << 1 };
-    crate::bytes::put_leb128(out, code);
+    crate::block::put_leb128(out, code);
 }
 
 /// The reverse of [`put_amount`].
-pub(crate) fn amount(cursor: &mut crate::bytes::Cursor<'_>) -> Result<u64, crate::bytes::Malformed> {
+pub(crate) fn amount(cursor: &mut crate::block::Cursor<'_>) -> Result<u64, crate::block::Malformed> {
     let code = cursor.leb128("amount")?;
     if code & 1 == 0 {
         return Ok(code >> 1);
     }
-    crate::bytes::decompress_amount(code >> 1).ok_or_else(|| cursor.malformed("amount"))
+    crate::block::decompress_amount(code >> 1).ok_or_else(|| cursor.malformed("amount"))
 }
 
 #[cfg(test)]

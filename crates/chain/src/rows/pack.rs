@@ -7,8 +7,7 @@
 //! Each lies in tables of its own, named by a *slot*: dropping it empties these tables. A slot is used again once no
 //! snapshot reads it.
 
-use crate::prefix::KeyLength;
-use crate::txnum::TxNum;
+use crate::names::{KeyLength, TxNum};
 
 /// Packs that exist at once: those of the manifest, one that is being written, and those that older snapshots read.
 pub(crate) const PACK_SLOTS: usize = 8;

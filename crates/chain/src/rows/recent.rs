@@ -8,11 +8,10 @@
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed, put_leb128};
-use crate::prefix::ScriptKey;
+use crate::block::{Cursor, Malformed, put_leb128};
+use crate::names::{ScriptKey, TxNum};
 use crate::rows::pack::{DELTA_SLOTS, Delta};
 use crate::rows::{Coin, TxOutNum, amount, in_slots, put_amount, txnum_bytes, txnum_from};
-use crate::txnum::TxNum;
 
 pub(crate) const TABLES: [Table; DELTA_SLOTS] =
     in_slots(["recent.0", "recent.1", "recent.2", "recent.3", "recent.4", "recent.5"], ScriptKey::LEN, true);

@@ -8,10 +8,10 @@
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed};
+use crate::block::{Cursor, Malformed};
+use crate::names::TxNum;
 use crate::rows::pack::{DELTA_SLOTS, Delta};
 use crate::rows::{in_slots, txnum_bytes, txnum_from};
-use crate::txnum::TxNum;
 
 pub(crate) const TABLES: [Table; DELTA_SLOTS] = in_slots(
     ["recent_txnum.0", "recent_txnum.1", "recent_txnum.2", "recent_txnum.3", "recent_txnum.4", "recent_txnum.5"],

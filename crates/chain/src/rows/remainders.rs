@@ -11,11 +11,11 @@
 
 use std::ops::Range;
 
-use crate::bytes::{Cursor, Malformed, put_first};
+use crate::block::{Cursor, Malformed, put_first};
 
 /// The bits of keys that the buckets of a table keep. Keys are the first bits of a number of 128.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept {
+pub(super) struct Kept {
     /// Bits that the number of a bucket decides.
     bits: u32,
     /// Bits after these, up to a whole byte: 1 to 8.
@@ -26,7 +26,7 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// The form of keys of `bytes` bytes in buckets of `bits` bits, which decide fewer than all of them.
-    pub(crate) fn new(bits: u32, bytes: usize) -> Self {
+    pub(super) fn new(bits: u32, bytes: usize) -> Self {
         Self { bits, high: 8 - bits % 8, low: bytes - bits as usize / 8 - 1 }
     }
 
@@ -55,23 +55,23 @@ impl Kept {
 
 /// The keys of a bucket while it is filled, ascending.
 #[derive(Debug, Default)]
-pub(crate) struct Remainders {
+pub(super) struct Remainders {
     high_bits: Vec<u8>,
     low_bytes: Vec<u8>,
 }
 
 impl Remainders {
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.high_bits.len()
     }
 
-    pub(crate) fn push(&mut self, key: u128, kept: Kept) {
+    pub(super) fn push(&mut self, key: u128, kept: Kept) {
         self.high_bits.push(u8::try_from(kept.high_bits(key)).expect("at most eight bits"));
         put_first(&mut self.low_bytes, (key << (kept.bits + kept.high)).to_be_bytes(), kept.low);
     }
 
     /// Appends the keys to `out`, and removes them here.
-    pub(crate) fn take(&mut self, kept: Kept, out: &mut Vec<u8>) {
+    pub(super) fn take(&mut self, kept: Kept, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + bitmap_bytes(self.len(), kept), 0);
         let bitmap = &mut out[start..];
@@ -89,7 +89,7 @@ fn bitmap_bytes(keys: usize, kept: Kept) -> usize {
 
 /// Reads the keys of a bucket.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RemainderReader<'a> {
+pub(super) struct RemainderReader<'a> {
     kept: Kept,
     len: usize,
     bitmap: &'a [u8],
@@ -98,7 +98,7 @@ pub(crate) struct RemainderReader<'a> {
 
 impl<'a> RemainderReader<'a> {
     /// Reads `count` keys.
-    pub(crate) fn new(cursor: &mut Cursor<'a>, count: u64, kept: Kept) -> Result<Self, Malformed> {
+    pub(super) fn new(cursor: &mut Cursor<'a>, count: u64, kept: Kept) -> Result<Self, Malformed> {
         let len = usize::try_from(count).map_err(|_| cursor.malformed("number of keys"))?;
         let bitmap = cursor.take(bitmap_bytes(len, kept), "high bits of keys")?;
         let (whole, last) = words(bitmap);
@@ -111,12 +111,12 @@ impl<'a> RemainderReader<'a> {
         Ok(Self { kept, len, bitmap, low_bytes })
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len
     }
 
     /// The places of the keys that are kept as this one is.
-    pub(crate) fn find(&self, key: u128) -> Range<usize> {
+    pub(super) fn find(&self, key: u128) -> Range<usize> {
         let (high_bits, low_bytes) = (self.kept.high_bits(key), self.kept.low_bytes(key));
         // Before the keys of a value are a zero for each value below, and the keys of these.
         let first = high_bits.checked_sub(1).map_or(0, |below| self.zero(below) - below);
@@ -128,7 +128,7 @@ impl<'a> RemainderReader<'a> {
     }
 
     /// The keys of this bucket, ascending.
-    pub(crate) fn keys(self, bucket: u32) -> impl Iterator<Item = u128> {
+    pub(super) fn keys(self, bucket: u32) -> impl Iterator<Item = u128> {
         let ones = (0..8 * self.bitmap.len()).filter(move |at| self.is_one(*at));
         ones.enumerate().map(move |(index, at)| self.kept.key(bucket, at - index, self.low_bytes(index)))
     }

@@ -16,13 +16,12 @@
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed, put_leb128, put_uint_le, uint_width};
-use crate::part::{Part, Tally};
-use crate::prefix::ScriptKey;
+use crate::block::{Cursor, Malformed, put_leb128, put_uint_le, uint_width};
+use crate::names::{ScriptKey, TxNum};
 use crate::rows::pack::{PACK_SLOTS, Pack};
+use crate::rows::part::{Part, Tally};
 use crate::rows::remainders::{Kept, RemainderReader, Remainders};
 use crate::rows::{Coin, TxOutNum, amount, in_slots, put_amount};
-use crate::txnum::TxNum;
 
 pub(crate) const TABLES: [Table; PACK_SLOTS] = in_slots(
     ["script.0", "script.1", "script.2", "script.3", "script.4", "script.5", "script.6", "script.7"],
@@ -39,7 +38,7 @@ pub(crate) fn table(pack: &Pack) -> Table {
 pub(crate) const PER_BUCKET: u64 = 32;
 
 /// The most transactions, the most coins, and the most spends of an entry.
-pub(crate) const INLINE_MAX: usize = 256;
+pub(super) const INLINE_MAX: usize = 256;
 
 const MORE: u64 = 1 << 2;
 const COINS_MASK: u64 = 3;
@@ -63,10 +62,10 @@ pub(crate) enum Found {
 /// The slices of a [`Part`] that an entry holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Inline<'a> {
-    pub(crate) txnums: &'a [TxNum],
-    pub(crate) coins: &'a [Coin],
+    pub(super) txnums: &'a [TxNum],
+    pub(super) coins: &'a [Coin],
     pub(crate) spends: &'a [Coin],
-    pub(crate) inner: Tally,
+    pub(super) inner: Tally,
 }
 
 impl<'a> Inline<'a> {
@@ -300,7 +299,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::prefix::KeyLength;
+    use crate::names::KeyLength;
 
     fn coin(txnum: u64, vout: u32, value: u64) -> Coin {
         Coin { out: TxOutNum { txnum: TxNum(txnum), vout }, value }

@@ -7,6 +7,6 @@
 
 use birdhouse_store::Table;
 
-use crate::prefix::ScriptKey;
+use crate::names::ScriptKey;
 
 pub(crate) const TABLE: Table = Table { name: "stale", partition_bytes: ScriptKey::LEN, compress: true };

@@ -8,12 +8,11 @@
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed, put_leb128, put_uint_le, uint_width};
-use crate::prefix::KeyLength;
+use crate::block::{Cursor, Malformed, put_leb128, put_uint_le, uint_width};
+use crate::names::{KeyLength, TxNum};
 use crate::rows::in_slots;
 use crate::rows::pack::{PACK_SLOTS, Pack};
 use crate::rows::remainders::{Kept, RemainderReader, Remainders};
-use crate::txnum::TxNum;
 
 pub(crate) const TABLES: [Table; PACK_SLOTS] =
     in_slots(["txnum.0", "txnum.1", "txnum.2", "txnum.3", "txnum.4", "txnum.5", "txnum.6", "txnum.7"], 0, false);

@@ -8,8 +8,8 @@
 
 use birdhouse_store::Table;
 
-use crate::bytes::{Cursor, Malformed, put_leb128};
-use crate::txnum::TxNum;
+use crate::block::{Cursor, Malformed, put_leb128};
+use crate::names::TxNum;
 
 pub(crate) const TABLE: Table = Table { name: "txpos", partition_bytes: 0, compress: true };
 

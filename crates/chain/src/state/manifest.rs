@@ -1,0 +1,385 @@
+//! The manifest: the one value whose publication makes rows visible.
+//!
+//! ```text
+//! version 1 | profile 1 | key length 1 | secret 16 | genesis hash 32 | next txnum LEB128
+//! | state 1 | height LEB128 | hash 32 | finished generations of the build LEB128
+//! | in state 3: merged partitions LEB128 | their scripts LEB128
+//! | packs 1, then each: slot 1 | script bits 1 | txnum bits 1 | txnums LEB128 | scripts LEB128
+//! | deltas 1, then each: slot 1 | txnums LEB128, but not of the last
+//! | stale ranges LEB128, then start and length LEB128 each | live ranges in the same form
+//! ```
+//! State 0: empty (height and hash are zero); 1: the runs of the build hold the blocks up to that one; 2: ready, that
+//! block is the tip; 3: the runs hold all blocks up to that one, and the rows of the first partitions are in place.
+//!
+//! Invariants: live ranges ascend, and every txnum of anything written lies below `next`. Packs, then deltas, cover the
+//! txnums from 0 on without a gap, the oldest first; a ready index has at least one delta.
+
+use bitcoin::BlockHash;
+use bitcoin::hashes::Hash as _;
+
+use crate::block::{Cursor, Malformed, put_leb128};
+use crate::error::Error;
+use crate::names::{Height, KeyLength, Profile, Secret, TxNum};
+use crate::outside::BlockId;
+use crate::rows::{BUCKET_BITS_MAX, DELTA_SLOTS, Delta, PACK_SLOTS, Pack};
+
+/// The version of the format of all rows. Another release wrote a store with another number.
+const FORMAT_VERSION: u8 = 3;
+
+/// The stage of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing is indexed.
+    Empty,
+    /// The runs of the build hold all blocks up to this one.
+    Building(BlockId),
+    /// The runs of the build hold the whole chain, and are merged into rows.
+    Merging(Merging),
+    /// All rows up to this tip are in place.
+    Ready(BlockId),
+}
+
+/// Progress of the last phase of a build in several generations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Merging {
+    /// The last block that is built.
+    pub(crate) tip: BlockId,
+    /// The first partitions, whose rows are in place.
+    pub(crate) partitions: u32,
+    /// Scripts of these partitions.
+    pub(crate) scripts: u64,
+}
+
+/// Consecutive txnums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TxNumRange {
+    pub(crate) start: TxNum,
+    pub(crate) end: TxNum,
+}
+
+impl TxNumRange {
+    pub(crate) fn contains(self, txnum: TxNum) -> bool {
+        self.start <= txnum && txnum < self.end
+    }
+}
+
+/// The state of the index that a publish makes current.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    pub(crate) profile: Profile,
+    pub(crate) key_length: KeyLength,
+    pub(crate) secret: Secret,
+    pub(crate) genesis: BlockHash,
+    /// First txnum that was never assigned.
+    pub(crate) next: TxNum,
+    pub(crate) state: State,
+    /// Generations that an unfinished build has finished.
+    pub(crate) built: u32,
+    /// The oldest first.
+    pub(crate) packs: Vec<Pack>,
+    /// The oldest first; the last one grows.
+    pub(crate) deltas: Vec<Delta>,
+    /// Txnums that packs have and a reorg made stale, until a merge takes them out.
+    pub(crate) stale: Vec<TxNumRange>,
+    pub(crate) live: Vec<TxNumRange>,
+}
+
+/// The reason why a manifest cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// Another release wrote it.
+    OtherFormat { found: u8, known: u8 },
+    /// It is damaged.
+    Malformed(Malformed),
+}
+
+impl From<Unread> for Error {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::OtherFormat { found, known } => Self::OtherFormat { found, known },
+            Unread::Malformed(malformed) => Self::damaged_manifest(malformed),
+        }
+    }
+}
+
+impl From<Malformed> for Unread {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+impl Manifest {
+    /// Returns true if another manifest is of this index. An index that is built anew has another secret.
+    pub(crate) fn is_of_same_index(&self, other: &Self) -> bool {
+        (self.genesis, self.secret) == (other.genesis, other.secret)
+    }
+
+    pub(crate) fn new(profile: Profile, secret: Secret, genesis: BlockHash) -> Self {
+        Self {
+            profile,
+            key_length: KeyLength::of(genesis),
+            secret,
+            genesis,
+            next: TxNum(0),
+            state: State::Empty,
+            built: 0,
+            packs: Vec::new(),
+            deltas: Vec::new(),
+            stale: Vec::new(),
+            live: Vec::new(),
+        }
+    }
+
+    /// The number of txnums of a delta, stale ones included; at least `txs_min`.
+    pub(crate) fn txs_of_delta(&self, delta: &Delta, txs_min: u64) -> u64 {
+        let later = self.deltas.iter().map(|other| other.start).filter(|start| *start > delta.start);
+        let end = later.min().unwrap_or(self.next);
+        txs_min.max(end.0.saturating_sub(delta.start.0))
+    }
+
+    /// First txnum after the packs.
+    pub(super) fn packs_end(&self) -> TxNum {
+        self.packs.last().map_or(TxNum(0), |pack| pack.end)
+    }
+
+    /// Adds the txnums of a block to the live ranges.
+    pub(crate) fn extend(&mut self, start: TxNum, end: TxNum) {
+        match self.live.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => self.live.push(TxNumRange { start, end }),
+        }
+    }
+
+    /// Removes every txnum from `end` on from the live ranges.
+    pub(crate) fn cut(&mut self, end: TxNum) {
+        let stale = self.live_within(TxNumRange { start: end, end: self.packs_end() });
+        self.stale.extend(stale);
+        self.live.retain(|range| range.start < end);
+        if let Some(last) = self.live.last_mut() {
+            last.end = last.end.min(end);
+        }
+    }
+
+    /// The live ranges within `range`.
+    pub(crate) fn live_within(&self, range: TxNumRange) -> Vec<TxNumRange> {
+        let within = self
+            .live
+            .iter()
+            .map(|live| TxNumRange { start: live.start.max(range.start), end: live.end.min(range.end) });
+        within.filter(|range| range.start < range.end).collect()
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![
+            FORMAT_VERSION,
+            match self.profile {
+                Profile::Full => 0,
+                Profile::Lean => 1,
+            },
+        ];
+        out.push(match self.key_length {
+            KeyLength::Narrow => 0,
+            KeyLength::Wide => 1,
+        });
+        out.extend_from_slice(&self.secret.0);
+        out.extend_from_slice(self.genesis.as_byte_array());
+        put_leb128(&mut out, self.next.0);
+        let (state, tip) = match self.state {
+            State::Empty => (0, BlockId { height: Height(0), hash: BlockHash::all_zeros() }),
+            State::Building(tip) => (1, tip),
+            State::Ready(tip) => (2, tip),
+            State::Merging(merging) => (3, merging.tip),
+        };
+        out.push(state);
+        put_leb128(&mut out, tip.height.0.into());
+        out.extend_from_slice(tip.hash.as_byte_array());
+        put_leb128(&mut out, self.built.into());
+        if let State::Merging(merging) = self.state {
+            put_leb128(&mut out, merging.partitions.into());
+            put_leb128(&mut out, merging.scripts);
+        }
+        out.push(u8::try_from(self.packs.len()).expect("few packs"));
+        for pack in &self.packs {
+            out.push(pack.slot);
+            out.push(u8::try_from(pack.script_bits).expect("at most 24"));
+            out.push(u8::try_from(pack.txnum_bits).expect("at most 24"));
+            put_leb128(&mut out, pack.end.0 - pack.start.0);
+            put_leb128(&mut out, pack.scripts);
+        }
+        out.push(u8::try_from(self.deltas.len()).expect("few deltas"));
+        for (index, delta) in self.deltas.iter().enumerate() {
+            out.push(delta.slot);
+            if let Some(next) = self.deltas.get(index + 1) {
+                put_leb128(&mut out, next.start.0 - delta.start.0);
+            }
+        }
+        put_ranges(&mut out, &self.stale);
+        put_ranges(&mut out, &self.live);
+        out
+    }
+
+    /// The reverse of [`Self::encode`].
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Unread> {
+        let mut cursor = Cursor::new(bytes);
+        let found = cursor.u8("version")?;
+        if found != FORMAT_VERSION {
+            return Err(Unread::OtherFormat { found, known: FORMAT_VERSION });
+        }
+        Ok(Self::decode_fields(&mut cursor)?)
+    }
+
+    /// Decodes what follows the version.
+    fn decode_fields(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
+        let profile = match cursor.u8("profile")? {
+            0 => Profile::Full,
+            1 => Profile::Lean,
+            _ => return Err(cursor.malformed("profile")),
+        };
+        let key_length = match cursor.u8("key length")? {
+            0 => KeyLength::Narrow,
+            1 => KeyLength::Wide,
+            _ => return Err(cursor.malformed("key length")),
+        };
+        let secret = Secret(*cursor.array("secret")?);
+        let genesis = BlockHash::from_byte_array(*cursor.array("genesis hash")?);
+        let next = TxNum(cursor.leb128("next txnum")?);
+        let state = cursor.u8("state")?;
+        let height = Height(small(cursor)?);
+        let tip = BlockId { height, hash: BlockHash::from_byte_array(*cursor.array("tip")?) };
+        let built = small(cursor)?;
+        let state = match state {
+            0 => State::Empty,
+            1 => State::Building(tip),
+            2 => State::Ready(tip),
+            3 => State::Merging(Merging { tip, partitions: small(cursor)?, scripts: cursor.leb128("merged scripts")? }),
+            _ => return Err(cursor.malformed("state")),
+        };
+        let mut at = TxNum(0);
+        let mut packs = Vec::new();
+        for _ in 0..cursor.u8("packs")? {
+            let slot = slot(cursor, PACK_SLOTS)?;
+            let (script_bits, txnum_bits) = (bits(cursor)?, bits(cursor)?);
+            let start = at;
+            at = TxNum(start.0.saturating_add(cursor.leb128("txnums of a pack")?));
+            let scripts = cursor.leb128("scripts of a pack")?;
+            packs.push(Pack { slot, key_length, script_bits, txnum_bits, start, end: at, scripts });
+        }
+        let mut deltas = Vec::new();
+        let count = cursor.u8("deltas")?;
+        for index in 1..=count {
+            deltas.push(Delta { slot: slot(cursor, DELTA_SLOTS)?, start: at });
+            if index < count {
+                at = TxNum(at.0.saturating_add(cursor.leb128("txnums of a delta")?));
+            }
+        }
+        if matches!(state, State::Ready(_)) && deltas.is_empty() {
+            return Err(cursor.malformed("deltas"));
+        }
+        let (stale, live) = (ranges(cursor)?, ranges(cursor)?);
+        Ok(Self { profile, key_length, secret, genesis, next, state, built, packs, deltas, stale, live })
+    }
+}
+
+fn put_ranges(out: &mut Vec<u8>, ranges: &[TxNumRange]) {
+    put_leb128(out, ranges.len() as u64);
+    for range in ranges {
+        put_leb128(out, range.start.0);
+        put_leb128(out, range.end.0 - range.start.0);
+    }
+}
+
+fn ranges(cursor: &mut Cursor<'_>) -> Result<Vec<TxNumRange>, Malformed> {
+    let mut ranges = Vec::new();
+    for _ in 0..cursor.leb128("ranges")? {
+        let start = cursor.leb128("range start")?;
+        let end = start.checked_add(cursor.leb128("range length")?).ok_or_else(|| cursor.malformed("range"))?;
+        ranges.push(TxNumRange { start: TxNum(start), end: TxNum(end) });
+    }
+    Ok(ranges)
+}
+
+fn slot(cursor: &mut Cursor<'_>, slots: usize) -> Result<u8, Malformed> {
+    let slot = cursor.u8("slot")?;
+    if usize::from(slot) < slots { Ok(slot) } else { Err(cursor.malformed("slot")) }
+}
+
+fn bits(cursor: &mut Cursor<'_>) -> Result<u32, Malformed> {
+    let bits = u32::from(cursor.u8("bucket bits")?);
+    if bits <= BUCKET_BITS_MAX { Ok(bits) } else { Err(cursor.malformed("bucket bits")) }
+}
+
+fn small(cursor: &mut Cursor<'_>) -> Result<u32, Malformed> {
+    let value = cursor.leb128("number")?;
+    u32::try_from(value).map_err(|_| cursor.malformed("number"))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn manifest() -> Manifest {
+        Manifest::new(Profile::Lean, Secret([7; 16]), BlockHash::from_byte_array([1; 32]))
+    }
+
+    #[test]
+    fn a_manifest_survives_a_round_trip() {
+        let mut manifest = manifest();
+        assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
+        manifest.extend(TxNum(0), TxNum(10));
+        manifest.extend(TxNum(10), TxNum(300));
+        manifest.extend(TxNum(400), TxNum(500));
+        manifest.next = TxNum(600);
+        let pack = |slot, start, end| Pack {
+            slot,
+            key_length: manifest.key_length,
+            script_bits: 18,
+            txnum_bits: 17,
+            start: TxNum(start),
+            end: TxNum(end),
+            scripts: 200,
+        };
+        manifest.packs = vec![pack(2, 0, 300), pack(0, 300, 350)];
+        manifest.deltas = vec![Delta { slot: 3, start: TxNum(350) }, Delta { slot: 0, start: TxNum(500) }];
+        manifest.stale = vec![TxNumRange { start: TxNum(250), end: TxNum(260) }];
+        manifest.built = 3;
+        manifest.state = State::Ready(BlockId { height: Height(7), hash: BlockHash::from_byte_array([2; 32]) });
+        assert_eq!(manifest.live.len(), 2);
+        assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
+        let State::Ready(tip) = manifest.state else { unreachable!("it is ready") };
+        manifest.state = State::Merging(Merging { tip, partitions: 48, scripts: 1 << 40 });
+        assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn the_format_of_another_release_is_no_damage() {
+        let mut bytes = manifest().encode();
+        assert_eq!(Manifest::decode(&bytes), Ok(manifest()));
+        bytes[0] = 2;
+        assert_eq!(Manifest::decode(&bytes), Err(Unread::OtherFormat { found: 2, known: FORMAT_VERSION }));
+        assert!(matches!(Manifest::decode(&[]), Err(Unread::Malformed(_))));
+    }
+
+    #[test]
+    fn a_cut_leaves_out_what_comes_after() {
+        let mut manifest = manifest();
+        manifest.extend(TxNum(0), TxNum(10));
+        manifest.extend(TxNum(20), TxNum(30));
+        manifest.cut(TxNum(25));
+        assert_eq!(manifest.live.last().unwrap().end, TxNum(25));
+        manifest.cut(TxNum(10));
+        assert_eq!(manifest.live, [TxNumRange { start: TxNum(0), end: TxNum(10) }]);
+        assert_eq!(manifest.stale, [], "no pack has the stale txnums");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(mut bytes: Vec<u8>) {
+            let _ = Manifest::decode(&bytes);
+            bytes.insert(0, FORMAT_VERSION);
+            let _ = Manifest::decode(&bytes);
+        }
+    }
+}
