@@ -1,6 +1,6 @@
 //! Failures of storing and finding events.
 
-use crate::seq::Seq;
+use crate::event::Seq;
 
 /// Failure of storing or finding events.
 #[derive(Debug, thiserror::Error)]

@@ -2,10 +2,9 @@
 //! a decoder panic.
 
 use crate::event::{Event, EventId};
-use crate::filter::Filter;
-use crate::filter::limits::{FilterLimits, UnknownKeys};
-use crate::packed::filter::PackedFilter;
-use crate::packed::{Packed, encode};
+use crate::filter::{Filter, FilterLimits, UnknownKeys};
+use crate::log::packed::filter::PackedFilter;
+use crate::log::{Packed, encode};
 
 /// Parses a text as an event. A valid event comes back unchanged from its JSON and from its packed form, with one id.
 ///

@@ -4,14 +4,23 @@
 //! newest first. The storage is a log-structured merge tree: a memtable of new postings, immutable segments,
 //! tombstones, and a manifest that names what counts.
 //!
-//! Suggested reading order:
-//! 1. `event`, `kind`, `filter`: events and filters as values.
-//! 2. `event_limits`, `deletion`: events that a relay takes, and what they delete.
-//! 3. `log`, `posting`, `segment`, `manifest`: the layout on disk.
-//! 4. `admission`, `memtable`, `compaction`: the way in.
-//! 5. `plan`, `merge`, `scan`: the way out; `search` for words.
+//! # Folders
 //!
-//! Modules form layers: a file imports only files above it in the list below.
+//! Each may use those above it.
+//!
+//! | folder | what lives there |
+//! |---|---|
+//! | `event` | events as values: parts, ids, signatures, limits; what they replace and delete |
+//! | `text` | words of events and of searches |
+//! | `filter` | filters as values |
+//! | `log` | events by number, as packed bytes; tombstones, expiry, space that is given back |
+//! | `postings` | lists of events by author, tag and kind: memtable, segments, compaction |
+//! | `state` | the manifest, and the version that readers share |
+//! | `query` | filter -> plan -> pages |
+//! | `search` | full-text search |
+//! | `events` | [`Events`]: the way in, upkeep, and the whole |
+//!
+//! `matcher` finds the live subscriptions of a new event.
 //!
 //! # Example
 //!
@@ -46,110 +55,40 @@
 
 #![forbid(unsafe_code)]
 
-// Values: events, filters, and their parts.
-pub mod hex;
-mod kind;
-mod rejection;
-mod relay_url;
-mod tag;
+mod error;
 
 mod event;
-mod position;
-mod seq;
-
-mod tokens;
-mod words;
-
-mod search_words;
-
 mod filter;
-mod packed;
-
-#[cfg(test)]
-mod samples;
-
-// Which events a relay takes, what they delete, and who may read them.
-mod address;
-mod audience;
-mod deletion;
-mod event_limits;
-mod hll;
-mod retention;
-
-// Live subscriptions.
-mod matcher;
-
-// Layout on disk.
-mod error;
-mod expiry;
 mod log;
-mod posting;
-mod sorted;
-mod tombstones;
+mod postings;
+mod text;
 
-mod segment;
-
-mod manifest;
-mod memtable;
-
-// Queries.
-mod accepted;
-mod plan;
 mod query;
-mod reader;
-
-mod explain;
-mod lookup;
-mod merge;
-mod version;
-
-mod scan;
-
-// Writes, and upkeep.
-mod admission;
-mod compaction;
-mod reclaim;
-mod search;
-
-// The whole.
-mod options;
+mod state;
 
 mod events;
+mod matcher;
+mod options;
+mod search;
 
 // Properties for fuzz targets and tests like them; not a stable interface.
 #[doc(hidden)]
 pub mod fuzzing;
 
 /// The tables of the events: the store must be opened with them.
-pub const TABLES: &[birdhouse_store::Table] = &[expiry::EXPIRY];
+pub const TABLES: &[birdhouse_store::Table] = &[log::expiry::EXPIRY];
 
-pub use accepted::{Accepted, DeletedBy};
-pub use address::Address;
-pub use audience::{Audience, Hide};
-pub use deletion::{Deletion, Vanish};
 pub use error::{Error, Result};
-pub use event::json::Malformed;
-pub use event::sign::{Keys, UnsignedEvent};
-pub use event::verified::VerifiedEvent;
-pub use event::{Event, EventId, Pubkey, Signature, Timestamp};
-pub use event_limits::{Admitted, EventLimits};
+pub use event::{
+    Accepted, Address, Admitted, DeletedBy, Deletion, Event, EventId, EventLimits, Keys, Kind, KindClass, Letter,
+    Letters, Malformed, Position, Pubkey, Reason, Rejection, RelayUrl, Retention, RetentionRule, Seq, Signature, Sweep,
+    Tag, Timestamp, UnsignedEvent, Vanish, VerifiedEvent, hex,
+};
 pub use events::Events;
-pub use explain::{Cost, Explanation, Shape};
-pub use filter::Filter;
-pub use filter::limits::{FilterLimits, UnknownKeys};
-pub use hll::Hll;
-pub use kind::{Kind, KindClass};
+pub use filter::{Filter, FilterLimits, Hll, UnknownKeys};
+pub use log::{Packed, packed::filter::PackedFilter};
 pub use matcher::Matcher;
 pub use options::EventsOptions;
-pub use packed::Packed;
-pub use packed::filter::PackedFilter;
-pub use position::Position;
-pub use query::{EVENT_WORK, Pace, Query, TagsBy};
-pub use rejection::{Reason, Rejection};
-pub use relay_url::RelayUrl;
-pub use retention::{Retention, RetentionRule, Sweep};
-pub use search::run::SearchProgress;
-pub use search::storage::{SearchCoverage, SearchStorage};
-pub use search_words::Search;
-pub use seq::Seq;
-pub use tag::{Letter, Letters, Tag};
+pub use query::{Audience, Cost, EVENT_WORK, Explanation, Hide, Pace, Query, Shape, TagsBy};
+pub use search::{SearchCoverage, SearchProgress, SearchStorage};
+pub use text::Search;

@@ -16,11 +16,9 @@ use std::sync::Arc;
 
 use foldhash::quality::RandomState;
 
-use crate::event::{Event, EventId, Pubkey};
+use crate::event::{Event, EventId, Kind, Letter, Pubkey};
 use crate::filter::Filter;
-use crate::kind::Kind;
-use crate::tag::Letter;
-use crate::words::words_of;
+use crate::text::words_of;
 
 /// Live subscriptions with keys `K`.
 #[derive(Debug)]

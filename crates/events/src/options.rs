@@ -1,8 +1,7 @@
 //! Settings of an event store.
 
-use crate::relay_url::RelayUrl;
-use crate::search::storage::SearchStorage;
-use crate::tag::{Letter, Letters};
+use crate::event::{Letter, Letters, RelayUrl};
+use crate::search::SearchStorage;
 
 /// Settings that an operator chooses.
 #[derive(Debug, Clone)]

@@ -10,16 +10,16 @@ use sha2::{Digest as _, Sha256};
 
 use super::escape::{Controls, has_unlisted_control, write_string};
 use super::{Event, EventId, Pubkey, Timestamp};
-use crate::kind::Kind;
-use crate::tag::Tag;
+use crate::event::kind::Kind;
+use crate::event::tag::Tag;
 
 /// Fields of an event that are hashed and signed.
-pub(crate) struct Statement<'a> {
+pub(super) struct Statement<'a> {
     pub(crate) pubkey: Pubkey,
     pub(crate) created_at: Timestamp,
     pub(crate) kind: Kind,
-    pub(crate) tags: &'a [Tag],
-    pub(crate) content: &'a str,
+    pub(super) tags: &'a [Tag],
+    pub(super) content: &'a str,
 }
 
 impl Event {
@@ -34,12 +34,12 @@ impl Event {
 
 impl Statement<'_> {
     /// Returns the hash of the canonical form.
-    pub(crate) fn id(&self) -> EventId {
+    pub(super) fn id(&self) -> EventId {
         EventId(Sha256::digest(self.serialised(Controls::Verbatim)).into())
     }
 
     /// Returns true if the id hashes one of the two forms: the canonical one, or JSON.
-    pub(crate) fn has_id(&self, id: &EventId) -> bool {
+    pub(super) fn has_id(&self, id: &EventId) -> bool {
         if self.id() == *id {
             return true;
         }
@@ -49,10 +49,10 @@ impl Statement<'_> {
     }
 
     /// Returns the serialisation whose hash is an id.
-    pub(crate) fn serialised(&self, controls: Controls) -> Vec<u8> {
+    pub(super) fn serialised(&self, controls: Controls) -> Vec<u8> {
         let mut out = Vec::with_capacity(128 + self.content.len() + 80 * self.tags.len()); // most tags name an event
         out.extend_from_slice(b"[0,\"");
-        crate::hex::write(&mut out, &self.pubkey.0);
+        crate::event::hex::write(&mut out, &self.pubkey.0);
         write!(out, "\",{},{},", self.created_at.0, self.kind.0).expect("writing to memory does not fail");
         write_tags(&mut out, self.tags, controls);
         out.push(b',');
@@ -63,7 +63,7 @@ impl Statement<'_> {
 }
 
 /// Appends tags as arrays of strings.
-pub(crate) fn write_tags(out: &mut Vec<u8>, tags: &[Tag], controls: Controls) {
+pub(super) fn write_tags(out: &mut Vec<u8>, tags: &[Tag], controls: Controls) {
     write_list(out, tags, |out, tag| write_list(out, &tag.0, |out, text| write_string(out, text.as_bytes(), controls)));
 }
 

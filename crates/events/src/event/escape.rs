@@ -40,7 +40,7 @@ const ESCAPES: [u8; 256] = {
 const CHUNK: usize = 16;
 
 /// Returns true if the two forms of the text differ.
-pub(crate) fn has_unlisted_control(text: &str) -> bool {
+pub(super) fn has_unlisted_control(text: &str) -> bool {
     text.bytes().any(|byte| ESCAPES[usize::from(byte)] == CONTROL)
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &[u8], controls: Controls) {
         match ESCAPES[usize::from(*byte)] {
             CONTROL if controls == Controls::Escaped => {
                 out.extend_from_slice(b"\\u00");
-                crate::hex::write(out, &[*byte]);
+                crate::event::hex::write(out, &[*byte]);
             }
             CONTROL => out.push(*byte),
             escape => out.extend_from_slice(&[b'\\', escape]),

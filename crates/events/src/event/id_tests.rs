@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use super::escape::Controls;
 use super::sign::Keys;
 use super::*;
-use crate::samples::{any_event, event, keys};
+use crate::event::samples::{any_event, event, keys};
 
 /// NIP-01's serialisation in the simplest way: character by character.
 fn naive_canonical(event: &Event) -> String {
@@ -115,7 +115,7 @@ fn an_event_that_was_changed_after_signing_is_refused() {
 #[test]
 fn a_signature_by_another_key_or_of_another_id_is_refused() {
     let good = event(1, 7, &[], "text").into_event();
-    for other in [crate::samples::signed_by(2, 1, 7, &[], "text"), event(1, 8, &[], "text")] {
+    for other in [crate::event::samples::signed_by(2, 1, 7, &[], "text"), event(1, 8, &[], "text")] {
         let forged = Event { sig: other.sig, ..good.clone() };
         assert!(forged.verify().expect_err("forged").reason().starts_with("the signature"));
     }

@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 use super::canonical::write_tags;
 use super::escape::{Controls, write_string};
 use super::{Event, EventId, Pubkey, Signature, Timestamp};
-use crate::hex;
-use crate::kind::Kind;
-use crate::rejection::Rejection;
-use crate::tag::Tag;
+use crate::event::hex;
+use crate::event::kind::Kind;
+use crate::event::rejection::Rejection;
+use crate::event::tag::Tag;
 
 /// Maximum length of a reason that quotes the client's text, in bytes, so that an answer is never as long as the
 /// request.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::samples::{any_event, event};
+use crate::event::samples::{any_event, event};
 
 /// Returns a signed event as an object.
 fn object() -> Value {
@@ -76,8 +76,8 @@ fn every_field_is_needed_and_content_is_text() {
         assert!(Event::from_json(other).is_err(), "{other}");
     }
     let event = event(1, 1, &[], "");
-    let fields = (crate::hex::string(&event.id.0), crate::hex::string(&event.pubkey.0));
-    let array = json!([fields.0, fields.1, 1, 1, [], "", crate::hex::string(&event.sig.0)]).to_string();
+    let fields = (crate::event::hex::string(&event.id.0), crate::event::hex::string(&event.pubkey.0));
+    let array = json!([fields.0, fields.1, 1, 1, [], "", crate::event::hex::string(&event.sig.0)]).to_string();
     assert_eq!(reason(&array), "invalid: an event is an object");
 }
 

@@ -5,8 +5,8 @@ use secp256k1::{Keypair, Message, SECP256K1};
 use super::canonical::Statement;
 use super::verified::VerifiedEvent;
 use super::{Event, EventId, Pubkey, Signature, Timestamp};
-use crate::kind::Kind;
-use crate::tag::Tag;
+use crate::event::kind::Kind;
+use crate::event::tag::Tag;
 
 /// Secret key and public key of an author.
 #[derive(Clone)]

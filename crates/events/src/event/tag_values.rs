@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::{Event, Timestamp};
-use crate::kind::Kind;
+use crate::event::kind::Kind;
 
 impl Event {
     /// Returns the first values of all tags with a name.

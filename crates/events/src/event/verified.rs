@@ -5,7 +5,7 @@ use std::ops::Deref;
 use secp256k1::{Message, SECP256K1, XOnlyPublicKey, schnorr};
 
 use super::Event;
-use crate::rejection::Rejection;
+use crate::event::rejection::Rejection;
 
 /// Event whose id is the hash of its fields and is signed by its author (NIP-01, BIP 340). Only these are stored and
 /// sent. [`Event::verify`] and signing create them.

@@ -6,13 +6,10 @@ use parking_lot::RwLock;
 
 use super::reclaim::choose_segment;
 use super::{Events, Writer};
-use crate::compaction;
-use crate::compaction::context::CompactionContext;
 use crate::error::Result;
-use crate::manifest::Manifest;
-use crate::memtable::Memtable;
-use crate::segment::{OpenSegment, Segment, SegmentOffsets};
-use crate::version::Version;
+use crate::postings::compaction::context::CompactionContext;
+use crate::postings::{Memtable, OpenSegment, Segment, SegmentOffsets, compaction};
+use crate::state::{Manifest, Version};
 
 impl Events {
     /// Returns the number of events in segments that lack posting lists which the options ask for.

@@ -6,10 +6,9 @@ use birdhouse_store::Batch;
 
 use super::{Events, Writer};
 use crate::error::Result;
-use crate::expiry::{self, Expiration};
-use crate::seq::Seq;
-use crate::tombstones::Tombstone;
-use crate::version::Version;
+use crate::event::Seq;
+use crate::log::{Expiration, Tombstone, expiry};
+use crate::state::Version;
 
 /// Events that one call deletes: some milliseconds of work of the writer.
 const EXPIRED_TOGETHER: usize = 4096;

@@ -11,19 +11,12 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{Events, Followed, Progress};
 use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::log::moved::MovedUnits;
-use crate::log::{Log, LogEnd};
-use crate::manifest::Manifest;
-use crate::memtable::Memtable;
+use crate::event::{Event, Seq};
+use crate::log::{Log, LogEnd, MovedUnits, Section, TombstoneArray, Tombstones};
 use crate::options::EventsOptions;
-use crate::posting::PostingIndex;
+use crate::postings::{Memtable, OpenSegment, PostingIndex, SegmentArrays, SegmentOffsets};
 use crate::search::SearchIndex;
-use crate::segment::{OpenSegment, SegmentArrays, SegmentOffsets};
-use crate::seq::Seq;
-use crate::sorted::Section;
-use crate::tombstones::{TombstoneArray, Tombstones};
-use crate::version::Version;
+use crate::state::{Manifest, Version};
 
 impl Events {
     /// Returns true where a read waits for another machine.

@@ -4,14 +4,11 @@ use std::sync::Arc;
 
 use super::{Events, Writer};
 use crate::error::{Error, Result};
-use crate::log::moved::Location;
-use crate::reclaim::state::{Assessed, AssessedSegment, Freed, Retired, Upkeep};
-use crate::reclaim::{self, Move, Share};
-use crate::segment::OpenSegment;
-use crate::seq::Seq;
-use crate::sorted::Section;
-use crate::tombstones::Tombstone;
-use crate::version::Version;
+use crate::event::Seq;
+use crate::log::reclaim::state::{Assessed, AssessedSegment, Freed, Retired, Upkeep};
+use crate::log::{Location, Move, Section, Share, Tombstone, reclaim};
+use crate::postings::OpenSegment;
+use crate::state::Version;
 
 /// Fraction of a part's events that go before the part is assessed again.
 const ASSESSED_AGAIN: u64 = 64;

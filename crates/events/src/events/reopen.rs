@@ -12,13 +12,11 @@ use std::time::Duration;
 use parking_lot::RwLock;
 
 use super::{Events, Failure, Writer};
-use crate::deletion::Vanish;
 use crate::error::{Error, Result};
-use crate::log::moved::MovedUnits;
-use crate::manifest::Manifest;
-use crate::memtable::Memtable;
-use crate::seq::Seq;
-use crate::version::Version;
+use crate::event::{Seq, Vanish};
+use crate::log::MovedUnits;
+use crate::postings::Memtable;
+use crate::state::{Manifest, Version};
 
 /// Interval of looks whether readers of the failed state have finished. A page takes milliseconds.
 const READERS_POLL: Duration = Duration::from_millis(1);

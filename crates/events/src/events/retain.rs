@@ -4,11 +4,8 @@ use std::ops::ControlFlow;
 
 use super::{Events, Writer};
 use crate::error::Result;
-use crate::log::head::{HEAD_BYTES, Head};
-use crate::packed::FIXED_BYTES;
-use crate::retention::{Facts, Retention, Sweep};
-use crate::seq::Seq;
-use crate::tombstones::Tombstone;
+use crate::event::{Facts, Retention, Seq, Sweep};
+use crate::log::{FIXED_BYTES, HEAD_BYTES, Head, Tombstone};
 
 /// Events that one call judges: some milliseconds of reading, without the writer.
 const JUDGED_TOGETHER: u64 = 4096;

@@ -2,10 +2,9 @@
 
 use super::Events;
 use crate::error::Result;
+use crate::event::Seq;
 use crate::query::Query;
-use crate::search::run::SearchProgress;
-use crate::search::storage::{SearchCoverage, SearchStorage};
-use crate::seq::Seq;
+use crate::search::{SearchCoverage, SearchProgress, SearchStorage};
 
 impl Events {
     /// Returns true if a full-text index is configured.

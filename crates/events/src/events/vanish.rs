@@ -6,11 +6,10 @@
 use std::collections::HashSet;
 
 use super::{Events, VANISHED_TOGETHER, Writer};
-use crate::admission::Admission;
 use crate::error::Result;
-use crate::reader::Reader;
-use crate::seq::Seq;
-use crate::version::Version;
+use crate::event::Seq;
+use crate::events::admission::Admission;
+use crate::state::{Reader, Version};
 
 impl Events {
     /// Carries out another piece of vanish requests; returns true if there may be more. Until it returns false, queries

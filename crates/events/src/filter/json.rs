@@ -11,13 +11,8 @@ use serde_json::{Map, Value};
 use super::Filter;
 use super::limits::{FilterLimits, UnknownKeys};
 use super::wire::{Integer, WireFilter};
-use crate::event::json::refusal;
-use crate::event::{EventId, Pubkey, Timestamp};
-use crate::hex;
-use crate::kind::Kind;
-use crate::rejection::Rejection;
-use crate::search_words::Search;
-use crate::tag::Letter;
+use crate::event::{EventId, Kind, Letter, Pubkey, Rejection, Timestamp, hex, refusal};
+use crate::text::Search;
 
 // === impl Filter ===
 

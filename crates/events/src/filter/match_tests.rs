@@ -6,8 +6,8 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::event::samples::{event, keys, signed_by};
 use crate::filter::limits::FilterLimits;
-use crate::samples::{event, keys, signed_by};
 
 fn filter(object: &Value) -> Filter {
     Filter::from_json(&object.to_string(), &FilterLimits::default()).expect("a filter")

@@ -5,8 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use crate::event::json::Hex;
-use crate::tag::Letter;
+use crate::event::{Hex, Letter};
 
 /// Fields of the object, with only their form checked.
 #[derive(Default)]

@@ -26,7 +26,7 @@ impl Head {
     }
 
     /// Returns the offset of the body.
-    pub(crate) fn offset(&self) -> u64 {
+    pub(super) fn offset(&self) -> u64 {
         self.offset.get()
     }
 
@@ -36,7 +36,7 @@ impl Head {
     }
 
     /// Returns the same head with the body at another offset.
-    pub(crate) fn at(self, offset: u64) -> Self {
+    pub(super) fn at(self, offset: u64) -> Self {
         Self { offset: offset.into(), ..self }
     }
 

@@ -21,8 +21,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::head::HEAD_BYTES;
 use crate::error::Result;
-use crate::seq::Seq;
-use crate::sorted::Section;
+use crate::event::Seq;
+use crate::log::sorted::Section;
 
 const MOVED: ArraySpec = ArraySpec { name: "moved", record_bytes: 1 };
 const UNIT: ArraySpec = ArraySpec { name: "unit", record_bytes: size_of::<MovedUnit>() };
@@ -54,7 +54,7 @@ pub(crate) struct UnitBits(Vec<u64>);
 pub(crate) struct OpenUnit {
     entry: MovedUnit,
     /// The kept events.
-    pub(crate) kept: UnitBits,
+    pub(super) kept: UnitBits,
     /// Number of kept events before every [`RANK_WORDS`]th word.
     ranks: Vec<u32>,
 }
@@ -79,7 +79,7 @@ pub(crate) enum Location {
 
 /// The arrays of moved units.
 pub(crate) struct MovedArrays {
-    pub(crate) content: Arc<dyn Array>,
+    pub(super) content: Arc<dyn Array>,
     units: Arc<dyn Array>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct MovedArrays {
 impl MovedUnit {
     /// Returns the entry of a unit that keeps some events with some bytes of bodies. It starts at `first` or after.
     /// `former` is where its bodies were in `body`.
-    pub(crate) fn new(unit: u64, bits: u32, kept: usize, body_bytes: u64, first: u64, former: &Range<u64>) -> Self {
+    pub(super) fn new(unit: u64, bits: u32, kept: usize, body_bytes: u64, first: u64, former: &Range<u64>) -> Self {
         let bytes = if kept == 0 { 0 } else { UnitBits::bytes(bits) + (HEAD_BYTES * kept) as u64 + body_bytes };
         Self {
             unit: u32::try_from(unit).expect("numbers of events have 48 bits").into(),
@@ -100,12 +100,12 @@ impl MovedUnit {
         }
     }
 
-    pub(crate) fn unit(&self) -> u64 {
+    pub(super) fn unit(&self) -> u64 {
         self.unit.get().into()
     }
 
     /// Returns the number of events that the unit kept.
-    pub(crate) fn kept(&self) -> u64 {
+    pub(super) fn kept(&self) -> u64 {
         self.kept.get().into()
     }
 
@@ -125,13 +125,13 @@ impl MovedUnit {
     }
 
     /// Returns the byte of the first head, and that of the first body.
-    pub(crate) fn parts(&self, bits: u32) -> (u64, u64) {
+    pub(super) fn parts(&self, bits: u32) -> (u64, u64) {
         let heads = self.first.get() + UnitBits::bytes(bits);
         (heads, heads + HEAD_BYTES as u64 * self.kept())
     }
 
     /// Returns the byte at which the unit starts.
-    pub(crate) fn first(&self) -> u64 {
+    pub(super) fn first(&self) -> u64 {
         self.first.get()
     }
 }
@@ -145,11 +145,11 @@ impl UnitBits {
     }
 
     /// Returns the set of the words in their order, 64 events each.
-    pub(crate) fn of_words(words: Vec<u64>) -> Self {
+    pub(super) fn of_words(words: Vec<u64>) -> Self {
         Self(words)
     }
 
-    pub(crate) fn words(&self) -> &[u64] {
+    pub(super) fn words(&self) -> &[u64] {
         &self.0
     }
 
@@ -162,7 +162,7 @@ impl UnitBits {
     }
 
     /// Returns the indices in the set, ascending.
-    pub(crate) fn indices(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn indices(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().zip(0..).flat_map(|(word, number): (&u64, u64)| {
             (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| 64 * number + bit)
         })
@@ -176,7 +176,7 @@ impl UnitBits {
 // === impl OpenUnit ===
 
 impl OpenUnit {
-    pub(crate) fn new(entry: MovedUnit, kept: UnitBits) -> Self {
+    pub(super) fn new(entry: MovedUnit, kept: UnitBits) -> Self {
         let mut count = 0;
         let ranks = kept.0.chunks(RANK_WORDS).map(|words| {
             let before = count;
@@ -212,12 +212,12 @@ impl MovedUnits {
         1 << self.bits
     }
 
-    pub(crate) fn bits(&self) -> u32 {
+    pub(super) fn bits(&self) -> u32 {
         self.bits
     }
 
     /// Returns true if no unit was moved.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.units.is_empty()
     }
 
@@ -226,7 +226,7 @@ impl MovedUnits {
         usize::try_from(unit).ok().and_then(|unit| self.units.get(unit)?.as_ref())
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<OpenUnit>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<OpenUnit>> {
         self.units.iter().flatten()
     }
 
@@ -245,7 +245,7 @@ impl MovedUnits {
     }
 
     /// Returns true if the unit of an event was moved.
-    pub(crate) fn has_unit_of(&self, seq: Seq) -> bool {
+    pub(super) fn has_unit_of(&self, seq: Seq) -> bool {
         !self.units.is_empty() && self.get(seq.0 >> self.bits).is_some()
     }
 
@@ -272,7 +272,7 @@ impl MovedUnits {
 // === impl MovedArrays ===
 
 impl MovedArrays {
-    pub(crate) fn open(store: &dyn Store) -> Result<Self> {
+    pub(super) fn open(store: &dyn Store) -> Result<Self> {
         Ok(Self { content: store.array(MOVED)?, units: store.array(UNIT)? })
     }
 
@@ -306,7 +306,7 @@ impl MovedArrays {
     }
 
     /// Writes the bitmap of a unit, before its heads.
-    pub(crate) fn write_bits(&self, entry: &MovedUnit, kept: &UnitBits) -> Result<()> {
+    pub(super) fn write_bits(&self, entry: &MovedUnit, kept: &UnitBits) -> Result<()> {
         Ok(self.content.write(entry.first(), &kept.to_bytes())?)
     }
 
@@ -329,7 +329,7 @@ impl MovedArrays {
     }
 
     /// Gives back the bytes of `moved` that no unit has: leftovers of a power cut.
-    pub(crate) fn sweep(&self, moved: &MovedUnits) -> Result<()> {
+    pub(super) fn sweep(&self, moved: &MovedUnits) -> Result<()> {
         let mut used: Vec<Range<u64>> =
             moved.iter().map(|unit| unit.entry.range()).filter(|range| !range.is_empty()).collect();
         used.sort_unstable_by_key(|range| range.start);
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn an_entry_has_the_bytes_that_the_manual_describes() {
         let entry = MovedUnit::new(3, BITS, 2, 1000, 1, &(7..9));
-        assert_eq!(entry.as_bytes(), crate::samples::of_the_manual("relay-unit"));
+        assert_eq!(entry.as_bytes(), crate::event::samples::of_the_manual("relay-unit"));
         assert_eq!(entry.bytes(), 64 + 2 * 48 + 1000);
         assert_eq!((entry.range(), entry.parts(BITS)), (4096..8192, (4160, 4256)));
         assert_eq!(MovedUnit::new(3, BITS, 0, 0, 1, &(7..9)).bytes(), 0);

@@ -8,14 +8,10 @@ use super::index::Engine;
 use super::queue::has_words;
 use super::storage::SearchStorage;
 use crate::error::{Error, Result};
-use crate::event::EventId;
-use crate::log::LogReader;
-use crate::log::head::Head;
-use crate::log::moved::Location;
-use crate::packed::Packed;
-use crate::reader::Reader;
-use crate::seq::Seq;
-use crate::words::text_of;
+use crate::event::{EventId, Seq};
+use crate::log::{Head, Location, LogReader, Packed};
+use crate::state::Reader;
+use crate::text::text_of;
 
 /// Events whose heads are read together.
 const PIECE: u64 = 1024;

@@ -15,10 +15,8 @@ use super::queue::{EventWords, Queued, WaitingRoom};
 use super::schema::{Fields, TOKENIZER, author, schema};
 use super::storage::SearchStorage;
 use super::tombstone_docs::TombstoneDocs;
-use crate::event::{Event, EventId};
-use crate::hex;
-use crate::seq::Seq;
-use crate::tombstones::Tombstones;
+use crate::event::{Event, EventId, Seq, hex};
+use crate::log::Tombstones;
 
 /// Version of the index. An index of another version is rebuilt.
 const VERSION: &str = "1";

@@ -10,12 +10,10 @@ use std::ops::ControlFlow;
 use super::rank::{Best, Hit};
 use super::state::SearchRun;
 use crate::error::{Error, Result};
-use crate::explain::Cost;
+use crate::event::Position;
 use crate::filter::Filter;
-use crate::position::Position;
-use crate::query::{EVENT_WORK, Query};
-use crate::scan;
-use crate::words::TEXT_KINDS;
+use crate::query::{Cost, EVENT_WORK, Query, scan};
+use crate::text::TEXT_KINDS;
 
 /// Events to read at most. Rarer words have fewer documents in the index.
 pub(super) const FEW_EVENTS: usize = 4096;

@@ -12,7 +12,7 @@ use tantivy::TantivyDocument;
 use tantivy::schema::document::Document;
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
-use crate::tokens::{Side, Words};
+use crate::text::{Side, Words};
 
 /// Bytes of text that wait for the thread; one document that waits alone may have more.
 pub(super) const WAITING_BYTES: usize = 4 << 20;
@@ -145,7 +145,7 @@ mod tests {
         let text = "Käfer, 日本語 #Bitcoin—2x!";
         let (mut words, mut tokenizer) = (Vec::new(), EventWords::default());
         tokenizer.token_stream(text).process(&mut |token| words.push((token.position, token.text.clone())));
-        let expected: Vec<_> = crate::tokens::words(text, Side::Event).into_iter().enumerate().collect();
+        let expected: Vec<_> = crate::text::tokens::words(text, Side::Event).into_iter().enumerate().collect();
         assert_eq!(words, expected);
         assert!(has_words(text) && !has_words(" \n,.🤙"));
     }

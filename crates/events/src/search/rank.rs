@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::seq::Seq;
+use crate::event::Seq;
 
 const K1: f32 = 1.2;
 const B: f32 = 0.75;

@@ -15,9 +15,9 @@ use super::state::{Found, SearchRun};
 use super::storage::SearchCoverage;
 use super::{SearchIndex, narrow, unindexed};
 use crate::error::{Error, Result};
+use crate::event::Seq;
 use crate::query::Query;
-use crate::reader::Reader;
-use crate::seq::Seq;
+use crate::state::Reader;
 
 /// Events above the watermark that a search scans. While there are more, a search finds nothing.
 const UNINDEXED_MAX: u64 = 100_000;
@@ -55,7 +55,7 @@ struct Cursor {
 }
 
 /// Events found, best first, and the part of all events that was searched.
-pub(crate) type Results = (Vec<Seq>, SearchCoverage);
+pub(super) type Results = (Vec<Seq>, SearchCoverage);
 
 impl SearchIndex {
     /// Does the next piece of a search for the best `rows` events of a query that have all its words. Returns them,

@@ -1,18 +1,13 @@
 //! State of one search: what it looks for, its best hits so far, and what it may still read.
 
 use super::rank::{Best, Hit, Statistics, rarity, weight};
-use crate::audience::shows;
 use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::log::head::Head;
-use crate::packed::Packed;
-use crate::packed::filter::PackedFilter;
-use crate::query::{Pace, Query, read_work};
-use crate::reader::Reader;
-use crate::search_words::Search;
-use crate::seq::Seq;
-use crate::tokens::{Side, Words};
-use crate::words::text_of;
+use crate::event::{Event, Seq};
+use crate::log::packed::filter::PackedFilter;
+use crate::log::{Head, Packed};
+use crate::query::{Pace, Query, read_work, shows};
+use crate::state::Reader;
+use crate::text::{Search, Side, Words, text_of};
 
 /// Events that a search reads at most to test their other conditions. It needs this many only where the words are
 /// common and the rest of the filter is not.

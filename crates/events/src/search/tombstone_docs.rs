@@ -6,8 +6,8 @@ use tantivy::query::{BitSetDocSet, ConstScorer, EnableScoring, Explanation, Quer
 use tantivy::{BitSet, DocId, Score, SegmentReader, TantivyError};
 
 use super::schema::SEQ;
-use crate::seq::Seq;
-use crate::tombstones::Tombstones;
+use crate::event::Seq;
+use crate::log::Tombstones;
 
 /// Query that matches the documents of tombstoned events.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use super::state::SearchRun;
 use crate::error::Result;
-use crate::seq::Seq;
+use crate::event::Seq;
 
 /// Events whose heads are read together.
 const PIECE: u64 = 1024;

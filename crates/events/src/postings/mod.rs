@@ -1,0 +1,13 @@
+//! Postings: the lists of events by author, tag and kind, in memory and in segments.
+//!
+//! A new event's postings are in the memtable, which is flushed into a segment; compaction merges segments. May use
+//! `event` and `log`.
+
+pub(crate) mod compaction;
+mod memtable;
+mod posting;
+mod segment;
+
+pub(crate) use self::memtable::Memtable;
+pub(crate) use self::posting::{AuthorHash, ListKey, ListName, ListSubject, Posting, PostingIndex};
+pub(crate) use self::segment::{OpenSegment, Segment, SegmentArrays, SegmentOffsets, at_most};
