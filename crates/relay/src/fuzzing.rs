@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::limits::SYNC_FRAME_BYTES;
 use crate::message::{ClientMessage, refused};
-use crate::plugin::wire::{self, Verdict};
+use crate::plugin::{Verdict, wire};
 use crate::settings::Settings;
 
 /// Bytes that an answer may have more than the question: its own words, and a quotation whose every byte is escaped.

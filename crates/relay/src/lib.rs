@@ -1,74 +1,64 @@
 //! A Nostr relay over WebSocket: NIP-01 and what belongs to it, over the events of `birdhouse-events` and the sockets
 //! of `birdhouse-net`.
 //!
-//! Suggested reading order: the messages (`message`), one client (`connection`, `identity`, `stored`, `sync`), the
-//! operator's decisions (`policy`, `rules`, `management`, `plugin`), events on their way in (`ingest`) and to
-//! subscriptions (`hub`, `live_queue`), relays that share their events (`front`, `forwarding`, `feed`), and the
-//! entrance (`http`, `info`).
+//! # Folders
+//!
+//! Each may use those above it, and the files beside them.
+//!
+//! | folder | what lives there |
+//! |---|---|
+//! | `rules`, `policy` | the operator's decisions: bans that change while the relay runs, lists and rates, NIP-42 |
+//! | `live` | new events on their way to the subscriptions that match them |
+//! | `stored` | the stored events of a subscription, page by page, and counts |
+//! | `message` | messages as values (NIP-01, 42, 45, 67, 77), and the outcome of an event |
+//! | `fronts` | relays whose events another process stores |
+//! | `writing` | events on their way in, and the upkeep of what is stored |
+//! | `plugin` | the operator's own program that judges events |
+//! | `entrance` | HTTP: the way to a WebSocket, NIP-11, NIP-86 |
+//! | `connection` | one client: its messages, its stored and live events, negentropy |
+//!
+//! [`Relay`] is what all connections share.
 #![forbid(unsafe_code)]
 
-// The messages.
-mod limits;
-mod message;
-mod outcome;
-mod settings;
-mod shown;
-
-// One client.
-mod connection;
-mod identity;
-mod stored;
-mod sync;
-mod sync_form;
-mod tally;
-
-// The operator's decisions.
-mod management;
-mod plugin;
-mod policy;
-mod rules;
-
-// Events on their way in, and on their way to subscriptions.
-mod compaction;
-mod feed;
-mod forwarding;
-mod free_disk;
-mod front;
-mod gathering;
-mod health;
-mod hub;
-mod indexing;
-mod ingest;
-mod live_queue;
-mod recovery;
-mod retaining;
-#[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod simulation;
-mod worker;
-
-// The entrance, and the view from outside.
 mod clock;
 mod counters;
-mod http;
-mod info;
+mod free_disk;
+mod limits;
+mod worker;
+
+mod policy;
+mod rules;
+mod settings;
+
+mod live;
+mod message;
+mod stored;
+
+mod fronts;
+mod plugin;
+mod writing;
+
+mod connection;
+mod entrance;
 mod relay;
 mod server;
 
-pub use birdhouse_net::Compression;
-pub use counters::Overview;
-pub use feed::FeedOffset;
-pub use free_disk::FreeDisk;
-pub use front::RelayWriter;
-pub use health::{Health, Storing};
-pub use limits::{Limits, LimitsGiven, PrivateMessages};
-pub use policy::{Kinds, KindsRate, Lists, Policy, RatedBy};
-pub use relay::{Changed, Relay};
-pub use rules::book::RuleBook;
-pub use rules::{Change, Rule, Rules, RulesError, Subject, Text, Verdict};
-pub use server::Listener;
-pub use settings::{Description, PluginSettings, Settings, WhenBroken};
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod simulation;
 
 // For the fuzz target and tests like it. Not for use.
 #[doc(hidden)]
 pub mod fuzzing;
+
+pub use birdhouse_net::Compression;
+pub use counters::Overview;
+pub use free_disk::FreeDisk;
+pub use fronts::{FeedOffset, RelayWriter};
+pub use limits::{Limits, LimitsGiven, PrivateMessages};
+pub use policy::{Kinds, KindsRate, Lists, Policy, RatedBy};
+pub use relay::{Changed, Relay};
+pub use rules::{Change, Rule, RuleBook, Rules, RulesError, Subject, Text, Verdict};
+pub use server::Listener;
+pub use settings::{Description, PluginSettings, Settings, WhenBroken};
+pub use writing::{Health, Storing};

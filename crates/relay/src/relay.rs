@@ -12,24 +12,18 @@ use parking_lot::RwLock;
 
 use crate::clock::now;
 use crate::counters::{Counters, Overview};
-use crate::feed::{Feed, FeedOffset};
-use crate::forwarding;
 use crate::free_disk::DiskFloor;
-use crate::front::{self, Link, RelayWriter};
-use crate::gathering::Gathering;
-use crate::health::{Health, Threads};
-use crate::hub::Hub;
-use crate::ingest::{Depot, Destination, Ingest};
+use crate::fronts::{Feed, FeedOffset, Link, RelayWriter, forwarding, front};
 use crate::limits::{BATCH_EVENTS, Limits, PAGE_ROWS};
-use crate::management::UsedEvents;
+use crate::live::Hub;
 use crate::plugin::Plugin;
-use crate::policy::Gate;
-use crate::retaining::CurrentRules;
-use crate::rules::book::RuleBook;
-use crate::rules::{Change, Rules, RulesError, Subject, Verdict};
+use crate::policy::{Gate, UsedEvents};
+use crate::rules::{Change, RuleBook, Rules, RulesError, Subject, Verdict};
 use crate::settings::Settings;
 use crate::worker::{Heartbeat, Worker};
-use crate::{compaction, indexing, recovery};
+use crate::writing::{
+    CurrentRules, Depot, Destination, Gathering, Health, Ingest, Threads, compaction, indexing, recovery,
+};
 
 /// A relay and everything that its connections share.
 pub struct Relay {

@@ -7,9 +7,10 @@ use birdhouse_net::{Accepted, Room, handshake};
 use tokio::net::TcpListener;
 use tracing::debug;
 
+use crate::connection;
+use crate::entrance::http;
 use crate::limits::HANDSHAKE_TIMEOUT;
 use crate::relay::Relay;
-use crate::{connection, http};
 
 /// A listener for Nostr clients: its transport is [`Ws`](birdhouse_net::Transport::Ws) or
 /// [`Wss`](birdhouse_net::Transport::Wss).

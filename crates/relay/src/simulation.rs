@@ -22,11 +22,10 @@ use birdhouse_testkit::hooked_store::{Call, Hook, HookedStore};
 use birdhouse_testkit::rng::{Rng, number};
 use parking_lot::Mutex;
 
-use crate::feed::Feed;
-use crate::hub::{Hub, Inbox, SinceSeq};
-use crate::live_queue::LiveQueue;
-use crate::recovery;
+use crate::fronts::Feed;
+use crate::live::{Hub, Inbox, LiveQueue, SinceSeq};
 use crate::stored::{Asked, Next, Stored};
+use crate::writing::recovery;
 
 /// Seeds of the usual test suite.
 const SEEDS: u64 = 2000;

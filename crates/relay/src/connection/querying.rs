@@ -15,8 +15,7 @@ use super::{Connection, Ending, Running, Step};
 use crate::clock::now;
 use crate::limits::{COUNT_ROWS, LONG_PAGE, PAGE_BYTES, PAGE_ROWS};
 use crate::message::SubscriptionId;
-use crate::stored::{Asked, Next, Stored};
-use crate::tally::Tally;
+use crate::stored::{Asked, Next, Stored, Tally};
 
 /// A turn as the time that a page has.
 #[derive(Debug)]

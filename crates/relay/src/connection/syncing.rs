@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep_until};
 use super::querying::TurnPace;
 use super::{Connection, Ending, Running, Step, without_search};
 use crate::clock::now;
+use crate::connection::sync::Progress;
 use crate::message::{SubscriptionId, SyncMessage, sync_refused};
 use crate::stored::Asked;
-use crate::sync::Progress;
 
 impl Connection<'_> {
     pub(super) async fn hear_sync(&mut self, message: SyncMessage) -> Step {

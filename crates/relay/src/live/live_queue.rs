@@ -68,7 +68,7 @@ impl LiveEvent {
 
 impl LivePayload {
     /// Counts a message in the bytes of all queues.
-    pub(crate) fn new(mut message: Vec<u8>, all_bytes: &Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(mut message: Vec<u8>, all_bytes: &Arc<AtomicUsize>) -> Self {
         // Room to grow would be memory that is not counted.
         message.shrink_to_fit();
         all_bytes.fetch_add(message.len(), Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl LiveQueue {
     }
 
     /// Adds an event. A queue without room for it overflows.
-    pub(crate) fn put(&self, event: LiveEvent) {
+    pub(super) fn put(&self, event: LiveEvent) {
         let mut waiting = self.waiting.lock();
         if waiting.is_closed {
             return;
@@ -149,12 +149,12 @@ impl LiveQueue {
     }
 
     /// Returns the bytes that wait.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.waiting.lock().bytes
     }
 
     /// Drops all events, and tells the connection.
-    pub(crate) fn overflow(&self) {
+    pub(super) fn overflow(&self) {
         self.close();
         self.overflowed.notify_one();
     }

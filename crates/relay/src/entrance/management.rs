@@ -4,7 +4,6 @@
 
 mod auth;
 mod methods;
-mod used;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,13 +16,11 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use crate::clock::now;
-use crate::identity::Local;
+use crate::entrance::management::auth::Asked;
+use crate::entrance::management::methods::Admin;
 use crate::limits::MANAGEMENT_BYTES;
-use crate::management::auth::Asked;
-use crate::management::methods::Admin;
+use crate::policy::Local;
 use crate::relay::Relay;
-
-pub(crate) use self::used::UsedEvents;
 
 /// The media type of requests and answers.
 const RPC: &str = "application/nostr+json+rpc";
@@ -37,7 +34,7 @@ struct Call {
 }
 
 /// True for a request to the management API, where there are admins.
-pub(crate) fn is_meant(relay: &Relay, request: &Request<Incoming>) -> bool {
+pub(super) fn is_meant(relay: &Relay, request: &Request<Incoming>) -> bool {
     let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = media_type.split(';').next().unwrap_or_default().trim();
     *request.method() == Method::POST && media_type.eq_ignore_ascii_case(RPC) && !relay.gate().admins().is_empty()
@@ -45,10 +42,10 @@ pub(crate) fn is_meant(relay: &Relay, request: &Request<Incoming>) -> bool {
 
 /// The two ends of the connection of a request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ends {
+pub(super) struct Ends {
     pub(crate) local: SocketAddr,
     /// The client's address, as it is known.
-    pub(crate) client: IpAddr,
+    pub(super) client: IpAddr,
 }
 
 /// Answers a request.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use birdhouse_events::{Event, Rejection, VerifiedEvent};
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::Outcome;
+use crate::message::Outcome;
 
 /// Bytes of events in one message, unless one event has more.
 const MESSAGE_BYTES: usize = 1 << 20;

@@ -10,9 +10,9 @@ use birdhouse_events::{Event, Kind, Pubkey, RelayUrl, hex};
 use hyper::header::HeaderValue;
 use sha2::{Digest as _, Sha256};
 
-use crate::identity::Local;
 use crate::limits::MANAGEMENT_SECONDS;
-use crate::management::used::UsedEvents;
+use crate::policy::Local;
+use crate::policy::UsedEvents;
 
 /// Kind of the event that authorizes a request of HTTP.
 const HTTP_AUTH: Kind = Kind(27_235);

@@ -122,7 +122,7 @@ fn encode<'a>(offset: FeedOffset, events: impl Iterator<Item = &'a [u8]>) -> Vec
 }
 
 /// Decodes a page of the feed; `None` if it is none.
-pub(crate) fn decode(page: &[u8]) -> Option<(FeedOffset, Vec<Event>)> {
+pub(super) fn decode(page: &[u8]) -> Option<(FeedOffset, Vec<Event>)> {
     let mut lines = std::str::from_utf8(page).ok()?.split('\n');
     let offset = serde_json::from_str(lines.next()?).ok()?;
     let events = lines.map(|line| Event::from_json(line).ok());

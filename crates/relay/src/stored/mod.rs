@@ -1,6 +1,11 @@
 //! The stored events of a subscription, page by page. A page has a bound on its rows and one on its work, so that a
 //! filter whose conditions rarely meet keeps no other client waiting.
 
+mod shown;
+mod tally;
+
+pub(crate) use self::tally::Tally;
+
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,9 +17,9 @@ use birdhouse_events::{
     TagsBy,
 };
 
-use crate::hub::SinceSeq;
 use crate::limits::{PAGE_WORK, SEARCH_ROWS, SEARCH_ROWS_MAX};
-use crate::shown::{Earlier, Shown};
+use crate::live::SinceSeq;
+use crate::stored::shown::{Earlier, Shown};
 
 /// The stored events that are still to be sent. Between two pages it holds no more than a position.
 #[derive(Debug)]

@@ -1,15 +1,18 @@
 //! Messages between clients and relay (NIP-01, 42, 45, 67, 77). JSON ends here.
 
+mod outcome;
+
 mod names;
 mod sync;
+
+pub(crate) use self::outcome::{Answer, Outcome};
 
 use birdhouse_events::{Event, EventId, Filter, Malformed, Rejection};
 use serde_json::value::RawValue;
 
 use self::names::{bounded_name, invalid_message, name, quoted};
 use crate::settings::Settings;
-use crate::stored::{Completeness, Hint};
-use crate::tally::Tally;
+use crate::stored::{Completeness, Hint, Tally};
 
 pub(crate) use names::{Refused, SubscriptionId};
 pub(crate) use sync::{SyncMessage, sync_closed, sync_message, sync_refused, sync_too_large};

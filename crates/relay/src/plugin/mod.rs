@@ -8,6 +8,8 @@ mod pending;
 mod process;
 pub(crate) mod wire;
 
+pub(crate) use self::wire::Verdict;
+
 use std::net::IpAddr;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
@@ -18,13 +20,12 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until};
 use tracing::{info, warn};
 
-use crate::ingest::Submission;
 use crate::limits::{PLUGIN_IN_FLIGHT, PLUGIN_UNWRITTEN_BYTES};
-use crate::outcome::Outcome;
+use crate::message::Outcome;
 use crate::plugin::pending::Pending;
 use crate::plugin::process::Process;
-use crate::plugin::wire::Verdict;
 use crate::settings::{PluginSettings, WhenBroken};
+use crate::writing::Submission;
 
 /// Pause before a plugin is restarted; it doubles.
 const PAUSE_MIN: Duration = Duration::from_millis(500);

@@ -7,12 +7,12 @@ use std::time::Duration;
 use birdhouse_events::VerifiedEvent;
 use parking_lot::Mutex;
 
-use crate::ingest::Depot;
 use crate::limits::BATCH_EVENTS;
-use crate::outcome::Outcome;
+use crate::message::Outcome;
+use crate::writing::ingest::Depot;
 
 /// The outcome of each event, and the time that it took the writer.
-pub(crate) type Outcomes = Vec<(Outcome, Duration)>;
+pub(super) type Outcomes = Vec<(Outcome, Duration)>;
 
 /// Batches that wait, and the turn to store them.
 #[derive(Debug, Default)]

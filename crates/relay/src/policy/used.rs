@@ -19,7 +19,7 @@ impl UsedEvents {
     ///
     /// # Errors
     /// The reason why it authorizes nothing: it was used before, or too many are remembered.
-    pub(super) fn take(&self, id: EventId, created_at: u64, now: u64) -> Result<(), String> {
+    pub(crate) fn take(&self, id: EventId, created_at: u64, now: u64) -> Result<(), String> {
         let mut used = self.0.lock();
         used.retain(|_, last| *last >= now);
         if used.contains_key(&id) {

@@ -7,7 +7,7 @@ use birdhouse_events::{Filter, Packed, PackedFilter, Position, Seq};
 
 /// The events that one filter has sent.
 #[derive(Debug, Default)]
-pub(crate) enum Shown {
+pub(super) enum Shown {
     #[default]
     Nothing,
     /// All that match it, from the newest to this position.
@@ -17,16 +17,16 @@ pub(crate) enum Shown {
 }
 
 /// The events that earlier filters have sent, prepared for many lookups.
-pub(crate) struct Earlier<'a>(Vec<(PackedFilter<'a>, &'a Shown)>);
+pub(super) struct Earlier<'a>(Vec<(PackedFilter<'a>, &'a Shown)>);
 
 impl<'a> Earlier<'a> {
-    pub(crate) fn new(filters: &'a [Filter], shown: &'a [Shown]) -> Self {
+    pub(super) fn new(filters: &'a [Filter], shown: &'a [Shown]) -> Self {
         let some = filters.iter().zip(shown).filter(|(_, shown)| !matches!(shown, Shown::Nothing));
         Self(some.map(|(filter, shown)| (PackedFilter::new(filter), shown)).collect())
     }
 
     /// True if one of them has sent this event.
-    pub(crate) fn have(&self, seq: Seq, packed: Packed<'_>) -> bool {
+    pub(super) fn have(&self, seq: Seq, packed: Packed<'_>) -> bool {
         self.0.iter().any(|(filter, shown)| match shown {
             Shown::Nothing => false,
             Shown::To(last) => !packed.position().is_after(*last) && filter.matches(packed) == Some(true),

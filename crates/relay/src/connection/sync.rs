@@ -13,15 +13,15 @@ use birdhouse_events::{Events, Filter, Rejection, Seq, TagsBy};
 use negentropy::{Id, Negentropy, NegentropyStorageVector};
 use tokio::time::Instant;
 
-use crate::hub::SinceSeq;
+use crate::connection::sync_form::is_whole;
 use crate::limits::{COUNT_ROWS, Limits, SYNC_FRAME_BYTES, SYNC_ID_BYTES};
+use crate::live::SinceSeq;
 use crate::message::{SubscriptionId, sync_closed, sync_message, sync_refused, sync_too_large};
 use crate::stored::{Asked, Next, Stored};
-use crate::sync_form::is_whole;
 
 /// The sessions of a connection.
 #[derive(Debug)]
-pub(crate) struct Sessions {
+pub(super) struct Sessions {
     by_name: HashMap<SubscriptionId, Session>,
     next_number: u64,
     /// Bounds on the ids of the client's sessions, and of all sessions. Messages that wait count, too.
@@ -30,7 +30,7 @@ pub(crate) struct Sessions {
 
 /// One session.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(super) struct Session {
     /// Distinguishes it from other sessions of the same name.
     number: u64,
     ids: Ids,
@@ -63,7 +63,7 @@ enum Ids {
 
 /// Result of a piece of work.
 #[derive(Debug)]
-pub(crate) enum Progress {
+pub(super) enum Progress {
     /// There is more to do.
     More,
     /// Sends this answer, then waits for the client.
@@ -75,7 +75,7 @@ pub(crate) enum Progress {
 // === impl Sessions ===
 
 impl Sessions {
-    pub(crate) fn new(ids: [Quota; 2]) -> Self {
+    pub(super) fn new(ids: [Quota; 2]) -> Self {
         Self { by_name: HashMap::new(), next_number: 0, ids }
     }
 
@@ -83,7 +83,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The message to the client if there are too many, or no room for its message.
-    pub(crate) fn open(
+    pub(super) fn open(
         &mut self,
         id: &SubscriptionId,
         (filters, held, message): (Arc<[Filter]>, Arc<Held>, Vec<u8>),
@@ -110,7 +110,7 @@ impl Sessions {
     /// # Errors
     /// The message to the client if there is no such session, it is not the client's turn, or there is no room for its
     /// message. The session is over.
-    pub(crate) fn hear(&mut self, id: &SubscriptionId, message: Vec<u8>) -> Result<u64, String> {
+    pub(super) fn hear(&mut self, id: &SubscriptionId, message: Vec<u8>) -> Result<u64, String> {
         let mut session = self.by_name.remove(id).ok_or_else(|| sync_closed(id, "no such session"))?;
         if session.message.is_some() {
             return Err(sync_refused(id, &Rejection::Invalid("the message before is not answered yet".into())));
@@ -129,27 +129,27 @@ impl Sessions {
         Ok(Message { bytes, _counted: counted })
     }
 
-    pub(crate) fn close(&mut self, id: &SubscriptionId) {
+    pub(super) fn close(&mut self, id: &SubscriptionId) {
         self.by_name.remove(id);
     }
 
     /// Takes a session out, to work on it.
-    pub(crate) fn take(&mut self, id: &SubscriptionId, number: u64) -> Option<Session> {
+    pub(super) fn take(&mut self, id: &SubscriptionId, number: u64) -> Option<Session> {
         self.by_name.get(id).filter(|session| session.number == number)?;
         self.by_name.remove(id)
     }
 
-    pub(crate) fn put_back(&mut self, id: SubscriptionId, session: Session) {
+    pub(super) fn put_back(&mut self, id: SubscriptionId, session: Session) {
         self.by_name.insert(id, session);
     }
 
     /// Returns the start of the longest wait for the client.
-    pub(crate) fn waiting_since(&self) -> Option<Instant> {
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
         self.waiting().map(|(_, since)| since).min()
     }
 
     /// Ends the sessions that have waited since `since` or longer; returns the messages to the client.
-    pub(crate) fn close_idle(&mut self, since: Instant) -> Vec<String> {
+    pub(super) fn close_idle(&mut self, since: Instant) -> Vec<String> {
         let silent = self.waiting().filter(|(_, waiting)| *waiting <= since).map(|(id, _)| id.clone());
         let silent: Vec<SubscriptionId> = silent.collect();
         for id in &silent {
@@ -168,7 +168,7 @@ impl Sessions {
 
 impl Session {
     /// Does a piece of the work.
-    pub(crate) fn go_on(
+    pub(super) fn go_on(
         &mut self,
         id: &SubscriptionId,
         events: &Events,

@@ -3,8 +3,7 @@
 use birdhouse_events::{Keys, Timestamp, UnsignedEvent};
 
 use super::*;
-use crate::rules::book::RuleBook;
-use crate::rules::{Change, Rule, Subject};
+use crate::rules::{Change, Rule, RuleBook, Subject};
 
 fn event(author: u8, kind: u16) -> Event {
     let event = UnsignedEvent { created_at: Timestamp(1), kind: Kind(kind), tags: Vec::new(), content: String::new() };

@@ -9,8 +9,8 @@ use birdhouse_events::{Error, Events};
 use tracing::{error, info};
 
 use crate::clock::now;
-use crate::retaining::{CurrentRules, Retaining};
 use crate::worker::{Heartbeat, Retry, Worker};
+use crate::writing::retaining::{CurrentRules, Retaining};
 
 /// Time between two checks when there is nothing to do.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -20,8 +20,9 @@ use hyper::{Method, Request};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::warn;
 
-use crate::info::document;
-use crate::management::{self, Ends};
+use crate::entrance::info::document;
+use crate::entrance::management;
+use crate::entrance::management::Ends;
 use crate::relay::Relay;
 
 /// The media type of the information document.

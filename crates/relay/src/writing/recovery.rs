@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use birdhouse_events::{Events, Seq};
 use tracing::{info, warn};
 
-use crate::feed::Feed;
-use crate::hub::Hub;
-use crate::ingest::Depot;
+use crate::fronts::Feed;
+use crate::live::Hub;
 use crate::worker::{Retry, Worker};
+use crate::writing::ingest::Depot;
 
 /// Interval of looks at the writer.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ const ID_BYTES: u64 = 32;
 
 /// Returns true if a message ends where a range ends. One of another version, which is answered with ours, has any
 /// form.
-pub(crate) fn is_whole(message: &[u8]) -> bool {
+pub(super) fn is_whole(message: &[u8]) -> bool {
     let Some((version, mut rest)) = message.split_first() else { return false };
     while *version == VERSION && !rest.is_empty() {
         if skip_range(&mut rest).is_none() {

@@ -4,6 +4,9 @@
 //! one before, so a subscription of any size holds no more than a page. Live events come after EOSE, and each event
 //! once: an event below the subscription's `since_seq` is stored, one from there on is live.
 
+mod sync;
+mod sync_form;
+
 mod querying;
 mod syncing;
 
@@ -24,21 +27,18 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 
 use crate::clock::now;
-use crate::http::Client;
-use crate::hub::{Inbox, SinceSeq};
-use crate::identity::Identity;
-use crate::ingest::{EventRoom, Submission};
+use crate::connection::sync::Sessions;
+use crate::entrance::Client;
 use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PrivateMessages, QUERIES_RUNNING, WRITE_BYTES};
-use crate::live_queue::{LiveEvent, LiveQueue};
-use crate::message::{self, ClientMessage, Refused, SubscriptionId, is_event, refused};
-use crate::outcome::{Answer, Outcome};
+use crate::live::{Inbox, LiveEvent, LiveQueue, SinceSeq};
+use crate::message;
+use crate::message::{Answer, ClientMessage, Outcome, Refused, SubscriptionId, is_event, refused};
 use crate::plugin::Question;
-use crate::policy::try_again;
+use crate::policy::{Identity, try_again};
 use crate::relay::Relay;
 use crate::rules::Verdict;
-use crate::stored::Stored;
-use crate::sync::Sessions;
-use crate::tally::Tally;
+use crate::stored::{Stored, Tally};
+use crate::writing::{EventRoom, Submission};
 
 /// Reason for the end of a connection.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ const REST: u32 = 20;
 pub(crate) struct CurrentRules(RwLock<Arc<Retention>>);
 
 /// The rules of the sweep that is under way, and the sweep.
-pub(crate) struct Retaining {
+pub(super) struct Retaining {
     current: Arc<CurrentRules>,
     rules: Arc<Retention>,
     sweep: Sweep,
@@ -48,7 +48,7 @@ impl CurrentRules {
 
 impl Retaining {
     /// Begins the first sweep.
-    pub(crate) fn new(current: Arc<CurrentRules>, now: Instant) -> Self {
+    pub(super) fn new(current: Arc<CurrentRules>, now: Instant) -> Self {
         let rules = current.get();
         let (sweep, is_over) = (Sweep::new(&rules), !rules.is_some());
         Self { current, rules, sweep, worked: Duration::ZERO, began: now, is_over }

@@ -12,10 +12,10 @@ use birdhouse_events::{Event, Events, Rejection, Seq, VerifiedEvent};
 use parking_lot::{Condvar, Mutex};
 use tracing::{info, warn};
 
-use crate::feed::{self, FeedOffset};
-use crate::forwarding;
-use crate::hub::Hub;
-use crate::outcome::Outcome;
+use crate::fronts::feed::FeedOffset;
+use crate::fronts::{feed, forwarding};
+use crate::live::Hub;
+use crate::message::Outcome;
 use crate::worker::Worker;
 
 /// Pause between two looks at the published state while the other process does not say when it changes.

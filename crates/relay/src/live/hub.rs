@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use birdhouse_events::{Event, Filter, Matcher, Pubkey, Seq};
 use parking_lot::RwLock;
 
-use crate::live_queue::{LiveEvent, LivePayload, LiveQueue};
+use crate::live::live_queue::{LiveEvent, LivePayload, LiveQueue};
 
 /// Names a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,7 +15,7 @@ pub(crate) struct ConnectionId(u64);
 
 /// A subscription of a connection, by a number of its own: an event that comes late for one that was closed reaches no
 /// other one of its name.
-pub(crate) type Key = (ConnectionId, u64);
+pub(super) type Key = (ConnectionId, u64);
 
 /// The number of the first event that is live for a subscription; those before are stored. After a failed write it
 /// becomes lower, because the numbers of events that were not kept are given to others.

@@ -4,8 +4,10 @@
 //! look-up costs one hash and no lock. A rule is more specific than the lists of the settings and precedes them; of two
 //! rules that concern an event, that of its id precedes that of its author, and this one that of its kind.
 
-pub(crate) mod book;
+mod book;
 mod file;
+
+pub use self::book::RuleBook;
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -328,5 +330,5 @@ impl std::fmt::Display for Subject {
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
-#[path = "rules/tests.rs"]
+#[path = "tests.rs"]
 mod tests;

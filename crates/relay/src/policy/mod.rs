@@ -4,6 +4,12 @@
 //! Everything but an author's own rate is decided before the signature is verified: a client that forges events must
 //! not use up the rate of their author. Time is an argument.
 
+mod identity;
+mod used;
+
+pub(crate) use self::identity::{Identity, Local};
+pub(crate) use self::used::UsedEvents;
+
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;

@@ -15,12 +15,11 @@ use birdhouse_net::Meter;
 use tokio::sync::mpsc;
 use tracing::error;
 
-use crate::feed::Feed;
 use crate::free_disk::DiskFloor;
-use crate::front::Link;
-use crate::hub::Hub;
+use crate::fronts::{Feed, Link};
 use crate::limits::{BATCH_EVENTS, BATCH_WORK, Limits, WAITING_EVENT_BYTES};
-use crate::outcome::{Answer, Outcome};
+use crate::live::Hub;
+use crate::message::{Answer, Outcome};
 use crate::worker::{Heartbeat, Thread};
 
 /// An event to be stored, and the channel for the answer.

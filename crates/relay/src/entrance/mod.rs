@@ -1,0 +1,9 @@
+//! The entrance: a request of HTTP becomes a WebSocket, NIP-11's document, or a call of the management API (NIP-86).
+//!
+//! May use everything but `connection`.
+
+pub(crate) mod http;
+mod info;
+mod management;
+
+pub(crate) use self::http::Client;
