@@ -45,8 +45,8 @@ bounds! {
             "further ones are not tracked: an error of `/v1/ws` says so, and status 429 of `/events`",
         /// Addresses and transactions that one client tracks over all of its WebSockets and streams of `/events`.
         client_tracked: Option<usize> = Some(2_000) => "as `tracked`",
-        /// Bytes of answers that are made for one client, or that it has not read, and of requests that are not answered,
-        /// over all of its connections.
+        /// Bytes of answers that are made for one client, or that it has not read, and of requests that are not
+        /// answered, over all of its connections.
         client_unsent_bytes: Option<usize> = Some(64_000_000) => "as `unsent-bytes`, for its connections alone",
     }
 }
