@@ -1,11 +1,18 @@
 //! The Electrum protocol for wallets: JSON messages over TCP, TLS and WebSocket, answered from one snapshot of the
 //! index.
 //!
-//! A message passes through these modules: `transport` accepts its connection and does everything before the first
-//! message, `birdhouse-net` cuts it from the stream as `Lines` or `Frames` define, `envelope` and `request` parse it
-//! into a `Request` (JSON ends there), `connection_state` admits it, `job` runs it through `dispatch` and `methods`,
-//! off the async threads unless it is short, `response` writes the answer, and the outbox of `birdhouse-net` carries it
-//! to the socket. `peers` finds other servers.
+//! A message passes through these folders:
+//!
+//! | folder | what lives there |
+//! |---|---|
+//! | `connection` | everything before the first message, both directions of the socket, and notifications |
+//! | `protocol`, `request` | JSON to a `Request`; JSON ends there |
+//! | `client` | the state of one connection, which admits the request, and its subscriptions |
+//! | `job` | runs it, off the async threads unless it is short |
+//! | `methods` | one function each, from a snapshot or the node to an `Answer` |
+//! | `response` | an `Answer` as a line of JSON, which the outbox of `birdhouse-net` carries to the socket |
+//! | `service` | what all connections share |
+//! | `peers` | finds other servers |
 //!
 //! Invariants: one request, and one batch, sees one snapshot; no message of a client can make the server panic or grow
 //! its memory past [`Limits`]; a script hash is never logged.
@@ -60,56 +67,29 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
 mod limits;
-mod server;
 mod settings;
 
-mod client;
-mod connection;
-mod pending_requests;
-mod transport;
-
-mod envelope;
-mod params;
+mod protocol;
 mod request;
-mod script;
-mod version;
-
-mod counters;
-
-mod dispatch;
-mod followers;
-mod job;
-mod known_fees;
-mod methods;
-mod service;
-
-mod connection_state;
-mod notify;
-mod owners;
-mod subject;
-mod subscriptions;
-
-mod peers;
-
-mod answer;
-mod error;
 mod response;
 
-pub use birdhouse_clients::{ClientKey, ClientKeying, Waiting};
-pub use birdhouse_net::{Certificate, CertificateError, ConnectionIds, ConnectionInfo, Proxy, Transport};
-pub use counters::{Counted, Histogram, Outcome};
-pub use limits::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
-pub use server::{Overview, Server};
-pub use settings::{Discovery, Host, Listener, PeerScope, Settings};
+mod client;
+mod peers;
+mod service;
+
+mod connection;
+mod job;
+mod methods;
+mod server;
 
 /// Entry points for the fuzz targets. Not for use.
 #[doc(hidden)]
 pub mod fuzzing {
-    use crate::envelope::Line;
     use crate::limits::Limits;
+    use crate::protocol::{Line, Version};
     use crate::request::Request;
-    use crate::version::Version;
 
     /// Parses a line in each of several protocol versions.
     pub fn line(bytes: &[u8]) {
@@ -125,3 +105,10 @@ pub mod fuzzing {
         }
     }
 }
+
+pub use birdhouse_clients::{ClientKey, ClientKeying, Waiting};
+pub use birdhouse_net::{Certificate, CertificateError, ConnectionIds, ConnectionInfo, Proxy, Transport};
+pub use limits::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
+pub use server::{Overview, Server};
+pub use service::{Counted, Histogram, Outcome};
+pub use settings::{Discovery, Host, Listener, PeerScope, Settings};

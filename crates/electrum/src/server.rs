@@ -10,11 +10,10 @@ use birdhouse_clients::{PlaceBounds, SlowKind, Waiting};
 use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats, Turns};
 use tokio::net::TcpListener;
 
-use crate::counters::Counted;
+use crate::connection::transport;
 use crate::limits::Limits;
-use crate::service::Service;
+use crate::service::{Counted, Service};
 use crate::settings::{Listener, Settings};
-use crate::transport;
 
 /// An Electrum server. Clones are handles on the same server.
 #[derive(Clone)]

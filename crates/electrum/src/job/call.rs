@@ -1,10 +1,8 @@
 //! Admitted requests, as a job takes them.
 
-use crate::answer::Answer;
-use crate::envelope::Id;
 use crate::error::RpcError;
+use crate::protocol::{Answer, Id, Subject};
 use crate::request::Work;
-use crate::subject::Subject;
 
 /// One admitted request.
 #[derive(Debug)]

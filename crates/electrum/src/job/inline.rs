@@ -10,7 +10,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::dispatch::{self, Read};
+use crate::job::dispatch;
+use crate::job::dispatch::Read;
 use crate::job::shared::Job;
 use crate::request::IndexRequest;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::dispatch::Read;
+use crate::job::dispatch::Read;
 
 /// Reads in the order of their requests, shared by the threads that do them.
 #[derive(Debug)]

@@ -15,7 +15,8 @@ use birdhouse_net::Turn;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-use crate::dispatch::{self, Read};
+use crate::job::dispatch;
+use crate::job::dispatch::Read;
 use crate::job::replies::too_large;
 use crate::job::shared::Job;
 

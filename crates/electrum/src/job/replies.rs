@@ -6,14 +6,13 @@ use std::time::Instant;
 use birdhouse_net::Unfinished;
 use parking_lot::Mutex;
 
-use crate::answer::Answer;
-use crate::client::Client;
-use crate::connection_state::{Epoch, Settle};
-use crate::counters::{Counters, Outcome};
+use crate::client::{Client, Epoch, Settle};
 use crate::error::RpcError;
 use crate::job::call::{Form, Slot};
+use crate::protocol::Answer;
 use crate::request::Lane;
 use crate::response::{error_reply, reply};
+use crate::service::{Counters, Outcome};
 
 /// Replies that one client waits for.
 pub(super) struct Replies {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-use crate::answer::Answer;
 use crate::client::Client;
-use crate::dispatch::{self, NodeCall, Step};
 use crate::error::RpcError;
+use crate::job::dispatch;
+use crate::job::dispatch::{NodeCall, Step};
 use crate::job::read_queue::ReadQueue;
 use crate::job::replies::Replies;
+use crate::protocol::Answer;
 use crate::request::Lane;
 use crate::service::{Service, View};
 

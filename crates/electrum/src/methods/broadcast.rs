@@ -8,9 +8,9 @@ use bitcoin::Txid;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::answer::{Acceptance, Answer, PackageError};
 use crate::error::RpcError;
 use crate::methods::transactions::admit;
+use crate::protocol::{Acceptance, Answer, PackageError};
 use crate::request::PackageDetail;
 
 /// `blockchain.transaction.broadcast`.

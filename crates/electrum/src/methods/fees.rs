@@ -4,11 +4,10 @@ use birdhouse_chain::Snapshot;
 use birdhouse_chain::source::{Node, NodeError, SourceError, SourceErrorKind};
 use serde::Deserialize;
 
-use crate::answer::{Answer, Fees, MempoolFees};
 use crate::error::RpcError;
-use crate::known_fees::KnownFees;
+use crate::protocol::{Answer, Fees, MempoolFees};
 use crate::request::{FeeMode, FeeQuery};
-use crate::service::View;
+use crate::service::{KnownFees, View};
 
 /// Transactions in the answer to `mempool.recent`, at most.
 const RECENT: usize = 10;

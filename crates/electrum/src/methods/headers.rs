@@ -4,10 +4,9 @@
 
 use birdhouse_chain::{EarlyHeaders, Height, MerkleBranch, Snapshot, Syncing};
 
-use crate::answer::{Answer, HeadersForm, TipHeader};
 use crate::error::RpcError;
 use crate::limits::HEADERS_MAX;
-use crate::params::BlockName;
+use crate::protocol::{Answer, BlockName, HeadersForm, TipHeader};
 
 /// The header chain that a request sees.
 pub(crate) enum HeaderChain<'a> {

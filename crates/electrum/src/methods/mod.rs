@@ -5,5 +5,6 @@ pub(crate) mod fees;
 pub(crate) mod headers;
 pub(crate) mod outpoints;
 pub(crate) mod scripts;
-pub(crate) mod server;
 pub(crate) mod transactions;
+
+pub(crate) use self::headers::HeaderChain;

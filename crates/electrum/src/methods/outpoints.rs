@@ -3,8 +3,8 @@
 use birdhouse_chain::{Confirmation, FoundOutput, Snapshot};
 use bitcoin::{OutPoint, Transaction, consensus};
 
-use crate::answer::{Answer, OutpointState, OutpointStatus, Output, Prospect, Utxo};
 use crate::error::RpcError;
+use crate::protocol::{Answer, OutpointState, OutpointStatus, Output, Prospect, Utxo};
 
 /// Blocks on top of the last transaction of an outpoint after which it is not followed any more. The protocol's own
 /// example.

@@ -2,9 +2,8 @@
 
 use birdhouse_chain::{Confirmation, Height, ScriptHash, Snapshot, UpTo};
 
-use crate::answer::{Answer, FirstUse};
 use crate::error::RpcError;
-use crate::script::Script;
+use crate::protocol::{Answer, FirstUse, Script};
 
 /// `get_balance`.
 pub(crate) fn balance(at: &Snapshot, scripthash: &ScriptHash) -> birdhouse_chain::Result<Answer> {

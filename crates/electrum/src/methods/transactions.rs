@@ -8,8 +8,8 @@ use bitcoin::Txid;
 use bitcoin::hex::DisplayHex as _;
 use serde_json::value::RawValue;
 
-use crate::answer::Answer;
 use crate::error::RpcError;
+use crate::protocol::Answer;
 use crate::request::BlockDetail;
 
 /// `blockchain.transaction.get` of a transaction in a block or in the mempool. Returns `None` if it is in neither.

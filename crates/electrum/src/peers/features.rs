@@ -6,8 +6,7 @@ use std::io::{Error, Result};
 use bitcoin::BlockHash;
 use serde::Deserialize;
 
-use crate::answer::FeaturesForm;
-use crate::methods::server;
+use crate::protocol::{Answer, FeaturesForm};
 use crate::settings::{Host, Settings};
 
 /// Names of one server that are probed.
@@ -42,7 +41,7 @@ impl Features {
 
     /// Returns this server's own features, as JSON.
     pub(super) fn own(settings: &Settings, genesis_hash: BlockHash) -> String {
-        let features = server::features(settings, genesis_hash, FeaturesForm::WithHashFunction);
+        let features = Answer::features(settings, genesis_hash, FeaturesForm::WithHashFunction);
         serde_json::to_string(&features).expect("features are always written to memory")
     }
 

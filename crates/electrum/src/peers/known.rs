@@ -7,8 +7,8 @@ use std::time::Duration;
 use birdhouse_clients::ClientKey;
 use tokio::time::Instant;
 
-use crate::answer::Peer;
 use crate::limits::{PEERS_MAX, PEERS_PER_NETWORK, WAITING_MAX};
+use crate::protocol::Peer;
 use crate::settings::Host;
 
 /// Interval at which a server that answers is probed.

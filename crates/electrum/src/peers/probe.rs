@@ -16,9 +16,8 @@ use tokio::time::timeout;
 use super::features::Features;
 use super::known::Introducer;
 use super::talk::{Talk, tls};
-use crate::answer::Peer;
+use crate::protocol::{Peer, Version};
 use crate::settings::{Host, PeerScope, Settings};
-use crate::version::Version;
 
 /// Time for the whole probe of one server.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -16,12 +16,11 @@ use super::{
     BlockDetail, ConnectionRequest, FeeMode, FeeQuery, Lookup, MemoryRequest, NodeRequest, PackageDetail, Query,
     Request,
 };
-use crate::answer::{FeaturesForm, HeadersForm};
 use crate::error::{RpcError, echo};
 use crate::limits::{PACKAGE_TRANSACTIONS_MAX, PONG_DIGITS_MAX};
-use crate::params::{Args, Object, Padding, Param, PongLength};
-use crate::script::{Naming, Script};
-use crate::version::{Version, VersionRange};
+use crate::protocol::{
+    Args, FeaturesForm, HeadersForm, Naming, Object, Padding, Param, PongLength, Script, Version, VersionRange,
+};
 
 /// Core's range of confirmation targets for `estimatesmartfee`.
 const FEE_TARGETS: RangeInclusive<u32> = 1..=1008;

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::params::BlockName;
+use crate::protocol::BlockName;
 use crate::request::IndexRequest;
 use serde_json::value::RawValue;
 

@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use super::hex;
 use super::line::{Line, TooLong};
-use crate::answer::electrum_height;
-use crate::script::Naming;
+use crate::protocol::{Naming, electrum_height};
 
 /// Bytes of an entry of a history, at least.
 const HISTORY_ENTRY_BYTES: usize = br#"{"tx_hash":"","height":0},"#.len() + 64;

@@ -18,13 +18,12 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::hex::{reversed_hex, txid_hex};
-use crate::answer::{
-    Answer, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, OutpointStatus, Peer, TipHeader, Utxo,
+use crate::limits::HEADERS_MAX;
+use crate::protocol::{
+    Answer, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, OutpointStatus, Peer, TipHeader, Utxo, Version,
     electrum_height,
 };
-use crate::limits::HEADERS_MAX;
 use crate::settings::Host;
-use crate::version::Version;
 
 /// Writes an object of members in this order. A member `"name"?` is left out if its value is `None`.
 macro_rules! object {

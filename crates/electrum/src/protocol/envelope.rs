@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::error::RpcError;
 use crate::limits::Limits;
-use crate::params::Args;
+use crate::protocol::params::Args;
 
 /// The id of a request, echoed to the byte.
 #[derive(Debug, Clone)]

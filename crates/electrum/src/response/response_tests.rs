@@ -8,15 +8,12 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::answer::{
-    Acceptance, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, OutpointState, OutpointStatus, Output,
-    PackageError, Peer, Prospect, TipHeader, Utxo,
-};
-use crate::envelope::Line as RequestLine;
 use crate::limits::Limits;
-use crate::script::{Naming, Script};
+use crate::protocol::{
+    Acceptance, FeaturesForm, Fees, FirstUse, HeadersForm, Line as RequestLine, MempoolFees, Naming, OutpointState,
+    OutpointStatus, Output, PackageError, Peer, Prospect, Script, TipHeader, Utxo, Version,
+};
 use crate::settings::Host;
-use crate::version::Version;
 
 const REPLY_BYTES: usize = 1_000_000;
 

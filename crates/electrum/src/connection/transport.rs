@@ -14,9 +14,9 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::client::Client;
 use crate::connection;
-use crate::envelope::Id;
 use crate::error::RpcError;
 use crate::limits::Limits;
+use crate::protocol::Id;
 use crate::response::error_reply;
 use crate::service::Service;
 use crate::settings::Listener;

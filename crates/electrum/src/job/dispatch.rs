@@ -9,23 +9,22 @@ use birdhouse_chain::Snapshot;
 use bitcoin::Txid;
 use tracing::error;
 
-use crate::answer::Answer;
 use crate::error::RpcError;
-use crate::methods::headers::HeaderChain;
-use crate::methods::{broadcast, fees, headers, outpoints, scripts, server, transactions};
+use crate::methods::{HeaderChain, broadcast, fees, headers, outpoints, scripts, transactions};
+use crate::protocol::Answer;
 use crate::request::{FeeQuery, IndexRequest, Lane, Lookup, MemoryRequest, NodeRequest, Query};
 use crate::service::{Service, View};
 
 /// A request that memory or the index answers.
 #[derive(Debug)]
-pub(crate) enum Read {
+pub(super) enum Read {
     Memory(MemoryRequest),
     Index(IndexRequest),
 }
 
 /// Outcome of a read.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(super) enum Step {
     Done(Result<Answer, RpcError>),
     /// The index does not know the answer; the node may.
     Ask(NodeCall),
@@ -33,7 +32,7 @@ pub(crate) enum Step {
 
 /// A call of the node, for a request of its own lane or for one that the index could not answer.
 #[derive(Debug)]
-pub(crate) enum NodeCall {
+pub(super) enum NodeCall {
     Request(NodeRequest),
     /// `blockchain.transaction.get` of a transaction that the index does not know.
     Transaction(Txid),
@@ -43,7 +42,7 @@ pub(crate) enum NodeCall {
 
 impl Read {
     /// Returns the lane that the request counts for.
-    pub(crate) fn lane(&self) -> Lane {
+    pub(super) fn lane(&self) -> Lane {
         match self {
             Self::Memory(_) => Lane::Memory,
             Self::Index(_) => Lane::Index,
@@ -53,7 +52,7 @@ impl Read {
 
 impl NodeCall {
     /// Returns the lane that the request counts for: the one in which it began.
-    pub(crate) fn lane(&self) -> Lane {
+    pub(super) fn lane(&self) -> Lane {
         match self {
             Self::Request(_) => Lane::Node,
             Self::Transaction(_) | Self::Fees(_) => Lane::Index,
@@ -61,7 +60,7 @@ impl NodeCall {
     }
 
     /// Returns the bytes that the request has sent for the node.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Request(NodeRequest::Broadcast { raw }) => raw.len(),
             Self::Request(NodeRequest::BroadcastPackage { raws, .. } | NodeRequest::TestMempoolAccept { raws }) => {
@@ -75,7 +74,7 @@ impl NodeCall {
 // === entry points: a panic in them is caught ===
 
 /// Answers a request from memory or from the index.
-pub(crate) fn read(service: &Service, view: &View, read: &Read) -> Step {
+pub(super) fn read(service: &Service, view: &View, read: &Read) -> Step {
     let step = catch(|| match read {
         Read::Memory(request) => memory(service, view, request).map(|answer| Step::Done(Ok(answer))),
         Read::Index(request) => index(service, view, request),
@@ -84,23 +83,23 @@ pub(crate) fn read(service: &Service, view: &View, read: &Read) -> Step {
 }
 
 /// Answers a request from memory.
-pub(crate) fn read_memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Answer, RpcError> {
+pub(super) fn read_memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Answer, RpcError> {
     catch(|| memory(service, view, request))
 }
 
 /// Answers a lookup for which a few rows of the index are enough; returns `None` if it takes more.
-pub(crate) fn read_inline(view: &View, lookup: &Lookup) -> Option<Step> {
+pub(super) fn read_inline(view: &View, lookup: &Lookup) -> Option<Step> {
     let step = catch(|| Ok(snapshot(view)?.within_budget(|at| look_up(at, lookup, view.entries_max))?));
     step.unwrap_or_else(|error| Some(Step::Done(Err(error))))
 }
 
 /// Calls the node.
-pub(crate) fn ask(service: &Service, view: &View, call: &NodeCall) -> Result<Answer, RpcError> {
+pub(super) fn ask(service: &Service, view: &View, call: &NodeCall) -> Result<Answer, RpcError> {
     catch(|| node(service, view, call))
 }
 
 /// Returns the answer to an index request where memory happens to hold it.
-pub(crate) fn known(view: &View, request: &IndexRequest) -> Option<Answer> {
+pub(super) fn known(view: &View, request: &IndexRequest) -> Option<Answer> {
     let at = view.snapshot.as_ref().ok()?;
     let scripthash = match request {
         IndexRequest::Lookup(Lookup::Subscribe(script)) => &script.hash,
@@ -125,7 +124,7 @@ fn memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Ans
     match request {
         MemoryRequest::Ping => Ok(Answer::Null),
         MemoryRequest::PaddedPing(digits) => Ok(Answer::Pong(*digits)),
-        MemoryRequest::Features(form) => Ok(server::features(&service.settings, service.index.genesis_hash(), *form)),
+        MemoryRequest::Features(form) => Ok(Answer::features(&service.settings, service.index.genesis_hash(), *form)),
         MemoryRequest::Banner => Ok(Answer::Text(service.settings.banner.clone())),
         MemoryRequest::DonationAddress => Ok(Answer::Text(service.settings.donation_address.clone())),
         MemoryRequest::Peers => Ok(Answer::Peers(service.peers.list())),

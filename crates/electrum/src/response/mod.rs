@@ -13,10 +13,8 @@ use serde::Serialize;
 
 use self::line::{Line, TooLong};
 use self::lists::{put_hex, put_history, put_unspent};
-use crate::answer::Answer;
-use crate::envelope::Id;
 use crate::error::RpcError;
-use crate::subject::SubjectState;
+use crate::protocol::{Answer, Id, SubjectState};
 
 /// Writes a reply, without the end of its line.
 pub(crate) fn reply(id: &Id, result: &Result<Answer, RpcError>, bytes_max: usize) -> Vec<u8> {

@@ -7,16 +7,15 @@
 use birdhouse_chain::ScriptHash;
 use bitcoin::OutPoint;
 
-use crate::answer::{Answer, OutpointState, OutpointStatus, Prospect, Status, TipHeader};
+use crate::client::owners::Owners;
+use crate::client::subscriptions::{Age, Subscriptions};
 use crate::error::RpcError;
 use crate::limits::{HINTED_OUTPOINTS_MAX, UNOWNED_OUTPOINTS_MAX};
-use crate::owners::Owners;
-use crate::params::Args;
+use crate::protocol::{
+    Answer, Args, Naming, OutpointState, OutpointStatus, Prospect, Script, Status, Subject, SubjectState, TipHeader,
+    Version, VersionRange,
+};
 use crate::request::{ConnectionRequest, IndexRequest, Lookup, MemoryRequest, Query, Request, Work};
-use crate::script::{Naming, Script};
-use crate::subject::{Subject, SubjectState};
-use crate::subscriptions::{Age, Subscriptions};
-use crate::version::{Version, VersionRange};
 
 /// State of one connection.
 #[derive(Debug, Default)]
@@ -246,7 +245,7 @@ impl ConnectionState {
     }
 
     /// Applies the effect of a leaving reply, computed in `epoch`. Returns true if the notifier must look again.
-    pub(crate) fn settle(&mut self, settle: Settle, epoch: Epoch) -> bool {
+    pub(super) fn settle(&mut self, settle: Settle, epoch: Epoch) -> bool {
         let age = self.age(epoch);
         match settle {
             Settle::Sent(SubjectState::Tip(tip)) => self.tip.settle((), tip, age),
@@ -290,7 +289,7 @@ impl ConnectionState {
 
 impl ConnectionState {
     /// Takes an update of chain or mempool that touched these scripts (sorted).
-    pub(crate) fn touch(&mut self, touched: &[ScriptHash]) {
+    pub(super) fn touch(&mut self, touched: &[ScriptHash]) {
         self.next_epoch();
         // The shorter list leads.
         if touched.len() < self.scripts.len() {
@@ -306,7 +305,7 @@ impl ConnectionState {
     }
 
     /// Takes an update of chain or mempool that may have touched anything.
-    pub(crate) fn touch_all(&mut self) {
+    pub(super) fn touch_all(&mut self) {
         self.next_epoch();
         self.scripts.touch_where(|_| true);
         self.outpoints.touch_where(|_| true);
@@ -318,12 +317,12 @@ impl ConnectionState {
     }
 
     /// Returns true if the tip must be checked again.
-    pub(crate) fn is_tip_due(&self) -> bool {
+    pub(super) fn is_tip_due(&self) -> bool {
         self.tip.has_due()
     }
 
     /// Returns true if a script or an outpoint must be checked again.
-    pub(crate) fn has_due(&self) -> bool {
+    pub(super) fn has_due(&self) -> bool {
         self.scripts.has_due() || self.outpoints.has_due()
     }
 

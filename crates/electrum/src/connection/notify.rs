@@ -10,20 +10,18 @@ use birdhouse_chain::{Snapshot, giving_way};
 use tokio::task::spawn_blocking;
 use tracing::error;
 
-use crate::client::Client;
-use crate::connection_state::Epoch;
+use crate::client::{Age, Client, Epoch};
 use crate::error::RpcError;
 use crate::methods::{headers, outpoints};
+use crate::protocol::{Subject, SubjectState};
 use crate::response::notification;
 use crate::service::Service;
-use crate::subject::{Subject, SubjectState};
-use crate::subscriptions::Age;
 
 /// Subjects that one hop to a reader checks.
 const CHUNK: usize = 64;
 
 /// Notifies one client, whenever it is woken, until its outbox is closed.
-pub(crate) async fn run(service: &Arc<Service>, client: &Client) {
+pub(super) async fn run(service: &Arc<Service>, client: &Client) {
     loop {
         client.recheck.notified().await;
         if !client.outbox.room().await {

@@ -1,5 +1,12 @@
 //! State that all connections share: index, node, settings, and the turns to use them.
 
+mod counters;
+mod known_fees;
+
+pub(crate) use self::counters::Counters;
+pub use self::counters::{Counted, Histogram, Outcome};
+pub(crate) use self::known_fees::KnownFees;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,9 +17,7 @@ use birdhouse_clients::DiskStall;
 use birdhouse_net::{PartialMessages, Pool, Registry, SeatCounters, Turns};
 use bitcoin::BlockHash;
 
-use crate::counters::Counters;
-use crate::followers::Followers;
-use crate::known_fees::{self, KnownFees};
+use crate::client::Followers;
 use crate::peers::Peers;
 use crate::settings::Settings;
 

@@ -5,13 +5,12 @@ use std::time::Instant;
 
 use birdhouse_net::{Executor, Turn};
 
-use crate::client::Client;
-use crate::connection_state::{Admission, ConnectionState};
-use crate::envelope::{Envelope, Id, Invalid, Item, Line};
+use crate::client::{Admission, Client, ConnectionState};
 use crate::error::RpcError;
 use crate::job;
-use crate::job::call::{Call, Form, Slot, Task};
+use crate::job::{Call, Form, Slot, Task};
 use crate::limits::Limits;
+use crate::protocol::{Envelope, Id, Invalid, Item, Line};
 use crate::service::Service;
 
 /// Requests of one job that came in messages of their own, at most.
@@ -20,7 +19,7 @@ const PENDING_MAX: usize = 64;
 const PARSED_INLINE_BYTES: usize = 32 * 1024;
 
 /// Requests that came in messages of their own and have not started yet.
-pub(crate) struct PendingRequests<'a> {
+pub(super) struct PendingRequests<'a> {
     service: &'a Arc<Service>,
     client: &'a Arc<Client>,
     calls: Vec<Call>,
@@ -35,30 +34,30 @@ pub(crate) struct PendingRequests<'a> {
 
 /// Right of the client to stay connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Presence {
+pub(super) enum Presence {
     Stays,
     SentAway,
 }
 
 impl<'a> PendingRequests<'a> {
     /// Begins to collect requests that arrived at `arrived`.
-    pub(crate) fn new(service: &'a Arc<Service>, client: &'a Arc<Client>, arrived: Instant) -> Self {
+    pub(super) fn new(service: &'a Arc<Service>, client: &'a Arc<Client>, arrived: Instant) -> Self {
         let refusal = client.meter.check(arrived).err().map(RpcError::overdrawn);
         Self { service, client, calls: Vec::new(), arrived, turn: None, began: arrived, refusal }
     }
 
     /// Returns true if the client has used too much, and gets errors alone.
-    pub(crate) fn is_refused(&self) -> bool {
+    pub(super) fn is_refused(&self) -> bool {
         self.refusal.is_some()
     }
 
     /// Returns true if another message may join these requests.
-    pub(crate) fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.calls.len() < PENDING_MAX && self.began.elapsed() < self.service.settings.collect_time_max
     }
 
     /// Admits the requests of a message. A batch starts at once; other requests wait for [`Self::end`].
-    pub(crate) async fn take_message(&mut self, message: &[u8]) -> Presence {
+    pub(super) async fn take_message(&mut self, message: &[u8]) -> Presence {
         let mut turn = self.turn().await;
         let (form, items) = match parse(message, self.client.limits()) {
             Ok(Line::Single(item)) => (Form::Lines, vec![item]),
@@ -121,7 +120,7 @@ impl<'a> PendingRequests<'a> {
     }
 
     /// Starts the requests that wait.
-    pub(crate) fn end(mut self) {
+    pub(super) fn end(mut self) {
         if let Some(turn) = self.turn.take() {
             self.start(turn);
         }

@@ -9,10 +9,7 @@ use birdhouse_chain::{Height, ScriptHash};
 use bitcoin::{OutPoint, Txid};
 use strum::VariantNames as _;
 
-use crate::answer::{FeaturesForm, HeadersForm};
-use crate::params::BlockName;
-use crate::script::Script;
-use crate::version::VersionRange;
+use crate::protocol::{BlockName, FeaturesForm, HeadersForm, Script, VersionRange};
 
 /// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]

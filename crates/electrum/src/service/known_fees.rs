@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use birdhouse_chain::NodeValues;
 
-use crate::answer::Fees;
+use crate::protocol::Fees;
 use crate::request::FeeQuery;
 
 /// Time for which an answer of the node is valid at its tip. The mempool's own minimum moves within a block.
@@ -14,6 +14,6 @@ const FRESH: Duration = Duration::from_secs(5);
 pub(crate) type KnownFees = NodeValues<FeeQuery, Fees>;
 
 /// Returns no figures yet.
-pub(crate) fn none_known() -> KnownFees {
+pub(super) fn none_known() -> KnownFees {
     NodeValues::new(FRESH)
 }

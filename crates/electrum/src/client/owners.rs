@@ -12,11 +12,11 @@ use birdhouse_chain::ScriptHash;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
-use crate::answer::Output;
+use crate::protocol::Output;
 
 /// Outpoints that one client follows, with their scripts.
 #[derive(Debug, Default)]
-pub(crate) struct Owners {
+pub(super) struct Owners {
     known: HashMap<OutPoint, ScriptHash>,
     by_owner: BTreeSet<(ScriptHash, OutPoint)>,
     /// Outpoints without a script.
@@ -29,7 +29,7 @@ pub(crate) struct Owners {
 
 impl Owners {
     /// Follows an outpoint by the script that its client names, if it names one.
-    pub(crate) fn enter(&mut self, outpoint: OutPoint, hint: Option<ScriptHash>) {
+    pub(super) fn enter(&mut self, outpoint: OutPoint, hint: Option<ScriptHash>) {
         self.follow(outpoint, hint);
         if hint.is_some() {
             self.hinted.insert(outpoint);
@@ -37,7 +37,7 @@ impl Owners {
     }
 
     /// Follows an outpoint as its output allows; one whose output was not seen, as it was followed before.
-    pub(crate) fn put(&mut self, outpoint: OutPoint, output: Output) {
+    pub(super) fn put(&mut self, outpoint: OutPoint, output: Output) {
         match output {
             Output::Unseen => self.follow(outpoint, None),
             Output::Of(script) => {
@@ -54,7 +54,7 @@ impl Owners {
     }
 
     /// Returns true for an outpoint whose output can never be spent.
-    pub(crate) fn is_unspendable(&self, outpoint: &OutPoint) -> bool {
+    pub(super) fn is_unspendable(&self, outpoint: &OutPoint) -> bool {
         self.unspendable.contains(outpoint)
     }
 
@@ -73,7 +73,7 @@ impl Owners {
     }
 
     /// Stops following an outpoint.
-    pub(crate) fn remove(&mut self, outpoint: &OutPoint) {
+    pub(super) fn remove(&mut self, outpoint: &OutPoint) {
         self.unowned.remove(outpoint);
         self.unspendable.remove(outpoint);
         self.hinted.remove(outpoint);
@@ -83,7 +83,7 @@ impl Owners {
     }
 
     /// Calls `touch` with the outpoints of these scripts (sorted), and with those that have no script.
-    pub(crate) fn touched(&self, touched: &[ScriptHash], mut touch: impl FnMut(&OutPoint)) {
+    pub(super) fn touched(&self, touched: &[ScriptHash], mut touch: impl FnMut(&OutPoint)) {
         self.unowned.iter().for_each(&mut touch);
         // The shorter list leads.
         if touched.len() < self.by_owner.len() {
@@ -98,12 +98,12 @@ impl Owners {
     }
 
     /// Returns the number of outpoints without a script.
-    pub(crate) fn unowned_len(&self) -> usize {
+    pub(super) fn unowned_len(&self) -> usize {
         self.unowned.len()
     }
 
     /// Returns the number of outpoints whose script only the client has named.
-    pub(crate) fn hinted_len(&self) -> usize {
+    pub(super) fn hinted_len(&self) -> usize {
         self.hinted.len()
     }
 }

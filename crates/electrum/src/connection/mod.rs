@@ -3,6 +3,10 @@
 //! Messages that arrive together are admitted together and run as one job, so a client that pipelines pays one hop to
 //! the readers for many requests. Reading alone stops while too much is in flight or too much waits to be written.
 
+mod notify;
+mod pending_requests;
+pub(crate) mod transport;
+
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,10 +20,9 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use crate::client::Client;
-use crate::envelope::Id;
+use crate::connection::pending_requests::{PendingRequests, Presence};
 use crate::error::RpcError;
-use crate::notify;
-use crate::pending_requests::{PendingRequests, Presence};
+use crate::protocol::Id;
 use crate::response::error_reply;
 use crate::service::Service;
 

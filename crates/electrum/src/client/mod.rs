@@ -1,5 +1,14 @@
 //! The handle by which the tasks of one connection share its client: state, outbox, meter and bounds.
 
+mod connection_state;
+mod followers;
+mod owners;
+mod subscriptions;
+
+pub(crate) use self::connection_state::{Admission, ConnectionState, Epoch, Settle};
+pub(crate) use self::followers::Followers;
+pub(crate) use self::subscriptions::Age;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -9,7 +18,6 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout_at;
 
-use crate::connection_state::{ConnectionState, Epoch, Settle};
 use crate::limits::Limits;
 use crate::settings::Listener;
 

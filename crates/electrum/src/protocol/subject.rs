@@ -2,8 +2,8 @@
 
 use bitcoin::OutPoint;
 
-use crate::answer::{OutpointState, Status, TipHeader};
-use crate::script::Script;
+use crate::protocol::answer::{OutpointState, Status, TipHeader};
+use crate::protocol::script::Script;
 
 /// A thing that a client subscribes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

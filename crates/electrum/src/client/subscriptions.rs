@@ -8,7 +8,7 @@ use std::hash::Hash;
 
 /// Subscriptions to subjects named by `K`, each with a state `S`.
 #[derive(Debug)]
-pub(crate) struct Subscriptions<K, S> {
+pub(super) struct Subscriptions<K, S> {
     sent: HashMap<K, LastSent<S>>,
     due: HashSet<K>,
 }
@@ -39,30 +39,30 @@ impl<K, S> Default for Subscriptions<K, S> {
 
 impl<K: Copy + Eq + Hash, S: PartialEq> Subscriptions<K, S> {
     /// Returns the number of subscriptions.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.sent.len()
     }
 
     /// Returns true if `key` is followed.
-    pub(crate) fn contains(&self, key: &K) -> bool {
+    pub(super) fn contains(&self, key: &K) -> bool {
         self.sent.contains_key(key)
     }
 
     /// Enters a subscribe request that is admitted.
-    pub(crate) fn enter(&mut self, key: K) {
+    pub(super) fn enter(&mut self, key: K) {
         if let LastSent::Nothing(replies) = self.sent.entry(key).or_insert(LastSent::Nothing(0)) {
             *replies += 1;
         }
     }
 
     /// Ends a subscription; returns false if there was none.
-    pub(crate) fn leave(&mut self, key: &K) -> bool {
+    pub(super) fn leave(&mut self, key: &K) -> bool {
         self.due.remove(key);
         self.sent.remove(key).is_some()
     }
 
     /// Settles a subscription whose reply leaves with this state. Returns true if it must be checked again.
-    pub(crate) fn settle(&mut self, key: K, state: S, age: Age) -> bool {
+    pub(super) fn settle(&mut self, key: K, state: S, age: Age) -> bool {
         let Some(sent) = self.sent.get_mut(&key) else { return false };
         *sent = LastSent::State(state);
         if age == Age::Stale {
@@ -72,7 +72,7 @@ impl<K: Copy + Eq + Hash, S: PartialEq> Subscriptions<K, S> {
     }
 
     /// Settles a subscription whose reply is an error: it ends, unless another reply has settled it or is on its way.
-    pub(crate) fn fail(&mut self, key: &K) {
+    pub(super) fn fail(&mut self, key: &K) {
         let Some(LastSent::Nothing(replies)) = self.sent.get_mut(key) else { return };
         *replies -= 1;
         if *replies == 0 {
@@ -81,30 +81,30 @@ impl<K: Copy + Eq + Hash, S: PartialEq> Subscriptions<K, S> {
     }
 
     /// Marks a subject as due: it may have changed.
-    pub(crate) fn touch(&mut self, key: &K) {
+    pub(super) fn touch(&mut self, key: &K) {
         if self.contains(key) {
             self.due.insert(*key);
         }
     }
 
     /// Marks every subject as due for which `is_touched` is true.
-    pub(crate) fn touch_where(&mut self, is_touched: impl Fn(&K) -> bool) {
+    pub(super) fn touch_where(&mut self, is_touched: impl Fn(&K) -> bool) {
         self.due.extend(self.sent.keys().filter(|key| is_touched(key)));
     }
 
     /// Returns true if a subject must be checked again.
-    pub(crate) fn has_due(&self) -> bool {
+    pub(super) fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
 
     /// Takes the subjects that must be checked again. Those that are touched from now on become due once more.
-    pub(crate) fn take_due(&mut self) -> impl Iterator<Item = K> + use<K, S> {
+    pub(super) fn take_due(&mut self) -> impl Iterator<Item = K> + use<K, S> {
         std::mem::take(&mut self.due).into_iter()
     }
 
     /// Takes the state that a check has found. Returns its age if the client must be notified of it now, and `None` if
     /// not. A stale state becomes due again.
-    pub(crate) fn change(&mut self, key: K, state: S, age: Age) -> Option<Age> {
+    pub(super) fn change(&mut self, key: K, state: S, age: Age) -> Option<Age> {
         match self.sent.get_mut(&key) {
             Some(LastSent::State(sent)) if *sent != state => {
                 *sent = state;

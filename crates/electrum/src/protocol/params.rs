@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{RpcError, echo};
-use crate::version::{Version, VersionRange};
+use crate::protocol::version::{Version, VersionRange};
 
 /// Parameters of a request that are not taken yet.
 #[derive(Debug)]

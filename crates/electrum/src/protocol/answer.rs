@@ -11,9 +11,9 @@ use bitcoin::{BlockHash, Txid};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::script::Naming;
-use crate::settings::Host;
-use crate::version::Version;
+use crate::protocol::script::Naming;
+use crate::protocol::version::Version;
+use crate::settings::{Host, Settings};
 
 /// Electrum's status of a script: `None` without history.
 pub(crate) type Status = Option<[u8; 32]>;
@@ -88,6 +88,14 @@ pub(crate) enum Answer {
     FeeHistogram(Vec<(f64, u64)>),
     Recent(Vec<Arc<MempoolTransaction>>),
     Fees(Fees),
+}
+
+impl Answer {
+    /// The server's description of itself: `server.features`.
+    pub(crate) fn features(settings: &Settings, genesis_hash: BlockHash, form: FeaturesForm) -> Self {
+        let (hosts, server_version) = (settings.hosts.clone(), settings.server_version.clone());
+        Self::Features { hosts, genesis_hash, server_version, form }
+    }
 }
 
 /// Members of the answer to `server.features`.

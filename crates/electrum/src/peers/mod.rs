@@ -24,7 +24,7 @@ use tracing::debug;
 use self::features::Features;
 use self::known::{Introducer, Known};
 use self::probe::Prober;
-use crate::answer::Peer;
+use crate::protocol::Peer;
 use crate::settings::Settings;
 
 /// The list of other servers.

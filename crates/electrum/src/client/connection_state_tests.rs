@@ -7,7 +7,7 @@ use bitcoin::Txid;
 use bitcoin::hashes::Hash as _;
 
 use super::*;
-use crate::answer::Output;
+use crate::protocol::Output;
 use crate::request::FeeQuery;
 
 #[path = "connection_state_tests/model.rs"]

@@ -4,26 +4,29 @@
 //! So is a short read that came alone ([`inline`]). Other reads go on in that turn on threads of their own
 //! ([`reading`]). A request of the node waits for one of the node's turns.
 
-pub(crate) mod call;
+mod dispatch;
+
+mod call;
 mod inline;
 mod read_queue;
 mod reading;
 mod replies;
 mod shared;
 
+pub(crate) use self::call::{Call, Form, Slot, Task};
+
 use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_net::Turn;
 
-use self::call::{Call, Form, Slot, Task};
 use self::read_queue::ReadQueue;
 use self::replies::Replies;
 use self::shared::Job;
-use crate::answer::Answer;
 use crate::client::Client;
-use crate::dispatch::{self, NodeCall, Read};
 use crate::error::RpcError;
+use crate::job::dispatch::{NodeCall, Read};
+use crate::protocol::Answer;
 use crate::request::{Lane, Work};
 use crate::service::{Service, View};
 

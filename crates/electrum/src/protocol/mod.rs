@@ -1,0 +1,18 @@
+//! Parts of the protocol as values: the envelope of JSON-RPC, parameters, versions, scripts, subjects and answers.
+
+mod answer;
+mod envelope;
+mod params;
+mod script;
+mod subject;
+mod version;
+
+pub(crate) use self::answer::{
+    Acceptance, Answer, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, OutpointState, OutpointStatus, Output,
+    PackageError, Peer, Prospect, Status, TipHeader, Utxo, electrum_height,
+};
+pub(crate) use self::envelope::{Envelope, Id, Invalid, Item, Line};
+pub(crate) use self::params::{Args, BlockName, Object, Padding, Param, PongLength};
+pub(crate) use self::script::{Naming, Script};
+pub(crate) use self::subject::{Subject, SubjectState};
+pub(crate) use self::version::{Version, VersionRange};
