@@ -14,12 +14,11 @@ use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 
-use crate::endpoints::{self, Route};
-use crate::failure::Failure;
-use crate::live::wishes::Wishes;
-use crate::params::Params;
-use crate::routes::{named_parts, of_api, refusal};
-use crate::watch::Watch;
+use crate::endpoints;
+use crate::endpoints::Route;
+use crate::http::{named_parts, of_api, refusal};
+use crate::live::Wishes;
+use crate::wire::{Failure, Params, Watch};
 
 /// Bytes that a refusal may have more than the request: its own words, and a path whose every byte is escaped.
 const REFUSAL_BYTES_MORE: usize = 256;

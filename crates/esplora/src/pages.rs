@@ -8,11 +8,9 @@ use birdhouse_chain::source::NodeError;
 use birdhouse_chain::{Height, NodeValue, Waiting};
 use bitcoin::{Network, Txid};
 
-use crate::block_fees::BlockFees;
 use crate::endpoints::Route;
-use crate::failure::{Failure, Refusal};
-use crate::projections::Projection;
-use crate::recommended::Rates;
+use crate::fees::{BlockFees, Projection, Rates};
+use crate::wire::{Failure, Refusal};
 use crate::work::Question;
 
 /// Pages that are served at the root, with the API under `/api`.

@@ -10,13 +10,9 @@ use birdhouse_clients::{PlaceBounds, SlowKind};
 use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats};
 use tokio::net::TcpListener;
 
-use crate::gzip::with_gzip;
+use crate::http::{routes, transport, with_close, with_gzip};
 use crate::pages::Pages;
-use crate::routes;
-use crate::service::Service;
-use crate::settings::{Listener, Settings};
-use crate::transport;
-use crate::unread::with_close;
+use crate::service::{Listener, Service, Settings};
 
 /// Bound sockets by the things that are served there.
 #[derive(Debug, Default)]

@@ -11,9 +11,8 @@ use bitcoin::hex::DisplayHex as _;
 use serde_json::json;
 
 use super::{Media, Route};
-use crate::failure::Failure;
 use crate::limits::{FILTERS_A_FILE, HEADERS_A_FILE};
-use crate::reply::{Answer, Cache, Content, Reply, Rows};
+use crate::wire::{Answer, Cache, Content, Failure, Reply, Rows};
 use crate::work::{Lane, Question};
 
 /// Not in the list of endpoints: they are served if the operator has filters computed.

@@ -4,10 +4,8 @@ use birdhouse_chain::Height;
 use bitcoin::hex::DisplayHex as _;
 
 use super::{Media, Route, transactions_json};
-use crate::failure::Failure;
 use crate::limits::{BLOCKS_PAGE, PAGE};
-use crate::reply::{Answer, Cache, Content, Reply};
-use crate::shapes::{BlockJson, BlockStatusJson};
+use crate::wire::{Answer, BlockJson, BlockStatusJson, Cache, Content, Failure, Reply};
 use crate::work::{Lane, Question};
 
 pub(super) const ROUTES: &[Route] = &[

@@ -5,9 +5,8 @@ use bitcoin::hex::FromHex as _;
 use serde_json::json;
 
 use super::{Media, Route};
-use crate::failure::Failure;
 use crate::limits::PACKAGE;
-use crate::reply::{Answer, Cache, Reply};
+use crate::wire::{Answer, Cache, Failure, Reply};
 use crate::work::{Lane, Question};
 
 /// Digits of a transaction of a package: at least 60 bytes, and standard.

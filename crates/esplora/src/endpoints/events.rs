@@ -1,8 +1,7 @@
 //! `/events`: changes as they happen.
 
 use super::{Media, Route};
-use crate::reply::{Answer, Cache, Content, Reply};
-use crate::watch::Watch;
+use crate::wire::{Answer, Cache, Content, Reply, Watch};
 use crate::work::{Lane, Question};
 
 pub(super) const ROUTES: &[Route] = &[Route::get(

@@ -9,10 +9,8 @@ use bitcoin::{Network, OutPoint, Txid};
 
 use super::Route;
 use super::transactions::write_outspends;
-use crate::failure::Failure;
 use crate::limits::INTERNAL_PAGE;
-use crate::reply::{Answer, ListPiece, Reply};
-use crate::shapes::{OutspendJson, TransactionJson};
+use crate::wire::{Answer, Failure, ListPiece, OutspendJson, Reply, TransactionJson};
 use crate::work::{Lane, Question};
 
 /// Transactions of a block that are read together: each piece with many inputs reads the block.

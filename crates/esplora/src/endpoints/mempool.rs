@@ -4,9 +4,7 @@ use bitcoin::Txid;
 
 use super::Route;
 use crate::limits::TXIDS_PAGE;
-use crate::reply::{Answer, Cache, Reply};
-use crate::room::Each;
-use crate::shapes::{MempoolJson, RecentJson};
+use crate::wire::{Answer, Cache, Each, MempoolJson, RecentJson, Reply};
 use crate::work::{Lane, Question};
 
 /// Virtual bytes beyond which a bin of the fee histogram ends.

@@ -16,9 +16,7 @@ mod websocket;
 use axum::http::Method;
 use birdhouse_chain::{PageList, ResolvedTransaction};
 
-use crate::reply::{Answer, Cache, Content, Reply};
-use crate::room::Json;
-use crate::shapes::TransactionJson;
+use crate::wire::{Answer, Cache, Content, Json, Reply, TransactionJson};
 use crate::work::{Endpoint, Lane, Question};
 
 /// One endpoint.

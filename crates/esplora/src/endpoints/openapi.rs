@@ -4,7 +4,7 @@ use axum::http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{Media, Route};
-use crate::reply::{Answer, Cache, Reply};
+use crate::wire::{Answer, Cache, Reply};
 use crate::work::{Lane, Question};
 
 pub(super) const ROUTES: &[Route] =

@@ -5,10 +5,9 @@ use bitcoin::Txid;
 use serde_json::json;
 
 use super::Route;
-use crate::failure::Failure;
+use crate::fees::{newest, tree_of};
 use crate::limits::{REPLACEMENTS_PAGE, TIMES_TXIDS};
-use crate::replacement_tree::{newest, tree_of};
-use crate::reply::{Answer, Cache, Reply};
+use crate::wire::{Answer, Cache, Failure, Reply};
 use crate::work::{Lane, Question};
 
 pub(super) const ROUTES: &[Route] = &[

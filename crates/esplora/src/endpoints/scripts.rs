@@ -7,11 +7,8 @@ use bitcoin::Txid;
 use serde_json::json;
 
 use super::{Route, transactions_json};
-use crate::failure::Failure;
 use crate::limits::{ADDRESSES, MEMPOOL_PAGE, PAGE, SUMMARY_PAGE};
-use crate::params;
-use crate::reply::{Answer, Cache, Reply};
-use crate::shapes::{StatsJson, StatusJson, SummaryJson, UnspentJson};
+use crate::wire::{Answer, Cache, Failure, Reply, StatsJson, StatusJson, SummaryJson, UnspentJson, params};
 use crate::work::{Lane, Question};
 
 pub(super) const ROUTES: &[Route] = &[

@@ -12,11 +12,10 @@ use bitcoin::hex::DisplayHex as _;
 use bitcoin::{MerkleBlock, OutPoint, Txid, consensus};
 
 use super::{Media, Route};
-use crate::failure::Failure;
 use crate::limits::{OUTSPENDS_OUTPUTS, OUTSPENDS_TXIDS};
-use crate::reply::{Answer, Cache, Content, Reply};
-use crate::room::{Each, Json};
-use crate::shapes::{MerkleProofJson, OutspendJson, StatusJson, TransactionJson};
+use crate::wire::{
+    Answer, Cache, Content, Each, Failure, Json, MerkleProofJson, OutspendJson, Reply, StatusJson, TransactionJson,
+};
 use crate::work::{Lane, Question};
 
 /// Memory for each output of a transaction while the spenders are looked up: script hash, vout and spender, in a list

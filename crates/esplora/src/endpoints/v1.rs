@@ -6,15 +6,10 @@ use bitcoin::{Network, Transaction, consensus};
 use serde_json::{Value, json};
 
 use super::Route;
-use crate::block_fees::quotient;
 use crate::clock;
-use crate::failure::Failure;
-use crate::family;
+use crate::fees::{Estimate, Projection, Retarget, Rule, family, quotient};
 use crate::limits::BLOCKS_PAGE_V1;
-use crate::projections::Projection;
-use crate::reply::{Answer, Cache, Reply};
-use crate::retarget::{Estimate, Retarget, Rule};
-use crate::shapes::BlockJson;
+use crate::wire::{Answer, BlockJson, Cache, Failure, Reply};
 use crate::work::{Lane, Question};
 
 /// Characters of an address that the node is asked about, as in mempool's server.
@@ -62,7 +57,7 @@ fn mempool_blocks(question: &Question<'_>) -> Answer {
 
 /// The blocks that miners would make now.
 pub(crate) fn projected(projection: &Projection) -> Vec<Value> {
-    let block = |block: &crate::projection::ProjectedBlock| {
+    let block = |block: &crate::fees::ProjectedBlock| {
         json!({
             "blockSize": block.bytes, "blockVSize": block.vsize, "nTx": block.transactions, "totalFees": block.fees,
             "medianFee": block.median(), "feeRange": block.rates,

@@ -1,7 +1,7 @@
 //! `/v1/ws`: the WebSocket of mempool's server.
 
 use super::{Media, Route};
-use crate::reply::{Answer, Cache, Content, Reply};
+use crate::wire::{Answer, Cache, Content, Reply};
 use crate::work::{Lane, Question};
 
 pub(super) const ROUTES: &[Route] =

@@ -7,14 +7,11 @@ use bitcoin::Txid;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::block_fees::quotient;
 use crate::clock;
 use crate::endpoints::v1;
-use crate::failure::Failure;
+use crate::fees::{Projection, Rates, quotient};
 use crate::limits::{LIVE_BLOCKS, PROJECTED_SHOWN};
-use crate::projections::Projection;
-use crate::recommended::Rates;
-use crate::shapes::BlockJson;
+use crate::wire::{BlockJson, Failure};
 use crate::work::Question;
 
 /// Transactions that came last, in the numbers about the mempool.
@@ -28,7 +25,7 @@ const SAT_VB: f64 = 100_000.0;
 
 /// A message that is being written.
 #[derive(Debug, Default)]
-pub(crate) struct Response {
+pub(super) struct Response {
     text: String,
 }
 
@@ -43,7 +40,7 @@ impl Response {
     }
 
     /// Returns the text; `None` without members.
-    pub(crate) fn finish(mut self) -> Option<String> {
+    pub(super) fn finish(mut self) -> Option<String> {
         (!self.text.is_empty()).then(|| {
             self.text.push('}');
             self.text
@@ -51,7 +48,7 @@ impl Response {
     }
 
     /// Adds the newest blocks, the oldest of them first.
-    pub(crate) fn add_blocks(&mut self, at: &Snapshot) -> Result<(), Failure> {
+    pub(super) fn add_blocks(&mut self, at: &Snapshot) -> Result<(), Failure> {
         let tip = at.tip().height.0;
         let heights = tip.saturating_sub(LIVE_BLOCKS - 1)..=tip;
         let blocks = heights.map(|height| BlockJson::of(at, Height(height))?.ok_or_else(Failure::no_block));
@@ -60,7 +57,7 @@ impl Response {
     }
 
     /// Adds the mempool in numbers. Without a node there are no fee rates.
-    pub(crate) fn add_stats(&mut self, question: &Question<'_>, rates: Option<Rates>) -> Result<(), Failure> {
+    pub(super) fn add_stats(&mut self, question: &Question<'_>, rates: Option<Rates>) -> Result<(), Failure> {
         let mempool = question.at.mempool();
         let mut info = json!({
             "loaded": true, "size": mempool.len(), "bytes": mempool.vsize(), "total_fee": btc(mempool.fees()),
@@ -84,12 +81,12 @@ impl Response {
     }
 
     /// Adds the blocks that miners would make now.
-    pub(crate) fn add_projection(&mut self, projection: &Projection) {
+    pub(super) fn add_projection(&mut self, projection: &Projection) {
         self.add("mempool-blocks", &v1::projected(projection));
     }
 
     /// Adds the transactions of a projected block.
-    pub(crate) fn add_projected_block(
+    pub(super) fn add_projected_block(
         &mut self,
         at: &Snapshot,
         projection: &Projection,
@@ -102,7 +99,7 @@ impl Response {
     }
 
     /// Adds the changes of a projected block, if there are any.
-    pub(crate) fn add_projected_changes(
+    pub(super) fn add_projected_changes(
         &mut self,
         at: &Snapshot,
         (before, now): (&Projection, &Projection),

@@ -6,10 +6,8 @@ use birdhouse_chain::{Height, ResolvedTransaction, ScriptHash, Snapshot};
 use bitcoin::{Network, Txid};
 use serde::{Serialize, Serializer};
 
-use crate::failure::Failure;
 use crate::limits::TRACKED_SHOWN;
-use crate::room::Each;
-use crate::shapes::TransactionJson;
+use crate::wire::{Each, Failure, TransactionJson};
 use crate::work::Question;
 
 /// Bytes of JSON for each byte of a transaction and of the outputs that it spends, and for each input and output.
@@ -18,17 +16,17 @@ const BYTES_A_PART: usize = 400;
 
 /// The transactions of a script that a change touched, at most [`TRACKED_SHOWN`] of each kind.
 #[derive(Serialize)]
-pub(crate) struct Touches<'a> {
+pub(super) struct Touches<'a> {
     /// New ones in the mempool.
-    pub(crate) mempool: Listed<'a>,
+    pub(super) mempool: Listed<'a>,
     /// Those of new blocks.
-    pub(crate) confirmed: Listed<'a>,
+    pub(super) confirmed: Listed<'a>,
     /// Those that left without having been confirmed.
-    pub(crate) removed: Listed<'a>,
+    pub(super) removed: Listed<'a>,
 }
 
 /// Transactions as one snapshot has them.
-pub(crate) struct Listed<'a> {
+pub(super) struct Listed<'a> {
     at: &'a Snapshot,
     network: Network,
     found: Vec<ResolvedTransaction>,
@@ -37,7 +35,7 @@ pub(crate) struct Listed<'a> {
 impl<'a> Touches<'a> {
     /// Compares two snapshots. New blocks begin at `first`. Entries are counted before anything is read about them, and
     /// their text has room before it is made.
-    pub(crate) fn between(
+    pub(super) fn between(
         (before, at): (&'a Snapshot, &'a Snapshot),
         script: &ScriptHash,
         first: Option<Height>,
@@ -77,14 +75,14 @@ impl<'a> Touches<'a> {
     }
 
     /// True if there is none.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.mempool.is_empty() && self.confirmed.is_empty() && self.removed.is_empty()
     }
 }
 
 impl Listed<'_> {
     /// True if there is none.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 }

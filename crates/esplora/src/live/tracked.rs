@@ -6,12 +6,12 @@ use birdhouse_chain::{Result, Snapshot};
 use bitcoin::{OutPoint, Transaction, Txid, consensus};
 use serde_json::{Map, Value, json};
 
+use crate::fees::Projection;
 use crate::limits::TRACKED_OUTPUTS;
-use crate::projections::Projection;
 
 /// The knowledge of a client about one transaction.
 #[derive(Debug, Default)]
-pub(crate) struct Tracked {
+pub(super) struct Tracked {
     is_confirmed: bool,
     replaced_by: Option<Txid>,
     /// Index of the projected block, and virtual bytes in it up to the middle of the transaction.
@@ -24,12 +24,12 @@ pub(crate) struct Tracked {
 
 /// Changes of a transaction since the client last heard of it.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
-    pub(crate) has_confirmed: bool,
-    pub(crate) replaced_by: Option<Txid>,
-    pub(crate) position: Option<(usize, u64)>,
+pub(super) struct Changes {
+    pub(super) has_confirmed: bool,
+    pub(super) replaced_by: Option<Txid>,
+    pub(super) position: Option<(usize, u64)>,
     /// Inputs that spend its outputs, by vout.
-    pub(crate) spent: Map<String, Value>,
+    pub(super) spent: Map<String, Value>,
 }
 
 impl Tracked {
@@ -41,12 +41,12 @@ impl Tracked {
     }
 
     /// True if a block has it, as far as the client knows.
-    pub(crate) fn is_confirmed(&self) -> bool {
+    pub(super) fn is_confirmed(&self) -> bool {
         self.is_confirmed
     }
 
     /// True if a replacement is new to the client.
-    pub(crate) fn is_replaced_anew(&self, at: &Snapshot, txid: &Txid) -> bool {
+    pub(super) fn is_replaced_anew(&self, at: &Snapshot, txid: &Txid) -> bool {
         at.mempool().replacements().replacement(txid) != self.replaced_by
     }
 
@@ -83,7 +83,7 @@ impl Tracked {
     }
 
     /// Returns what is new in the order of the mempool, and about its outputs.
-    pub(crate) fn moved(&mut self, at: &Snapshot, txid: &Txid, projection: &Projection) -> Result<Changes> {
+    pub(super) fn moved(&mut self, at: &Snapshot, txid: &Txid, projection: &Projection) -> Result<Changes> {
         let mut changes = Changes::default();
         let found = at.mempool().get(txid);
         let position = found.and_then(|found| projection.position(txid, found.vsize));
@@ -110,7 +110,7 @@ impl Tracked {
 
 impl Changes {
     /// Returns the members of `tracked-txs` for a transaction; `None` if nothing is new.
-    pub(crate) fn members(self) -> Option<Value> {
+    pub(super) fn members(self) -> Option<Value> {
         let mut members = Map::new();
         if let Some((block, vsize)) = self.position {
             members.insert("position".into(), json!({ "block": block, "vsize": vsize }));
@@ -128,7 +128,7 @@ impl Changes {
     }
 
     /// Adds what another look found.
-    pub(crate) fn with(mut self, other: Self) -> Self {
+    pub(super) fn with(mut self, other: Self) -> Self {
         self.has_confirmed |= other.has_confirmed;
         self.replaced_by = self.replaced_by.or(other.replaced_by);
         self.position = self.position.or(other.position);

@@ -14,19 +14,14 @@ use super::response::Response;
 use super::touches::Touches;
 use super::tracked::{Changes, Tracked};
 use super::wishes::{Action, Replaced, Wants, Wish, Wishes};
-use crate::failure::Failure;
+use crate::fees::{BLOCKS_MAX, Projection, Rates, newest, tree_of};
 use crate::limits::{LIVE_BLOCKS, REPLACEMENTS_PAGE};
-use crate::params::script_of_address;
-use crate::projection::BLOCKS_MAX;
-use crate::projections::Projection;
-use crate::recommended::Rates;
-use crate::replacement_tree::{newest, tree_of};
-use crate::shapes::{BlockJson, TransactionJson};
+use crate::wire::{BlockJson, Failure, TransactionJson, script_of_address};
 use crate::work::Question;
 
 /// The wants of a client, and its knowledge.
 #[derive(Debug)]
-pub(crate) struct Tracking {
+pub(super) struct Tracking {
     wants: Wants,
     transaction: Option<(Txid, Tracked)>,
     /// True if the client waits for its transaction to come.
@@ -46,7 +41,7 @@ pub(crate) struct Tracking {
 
 impl Tracking {
     /// Tracks nothing yet.
-    pub(crate) fn new(at: Arc<Snapshot>) -> Self {
+    pub(super) fn new(at: Arc<Snapshot>) -> Self {
         Self {
             wants: Wants::default(),
             transaction: None,
@@ -68,12 +63,12 @@ impl Tracking {
     }
 
     /// True if the client wants fee rates, for which the node is asked.
-    pub(crate) fn wants_stats(&self) -> bool {
+    pub(super) fn wants_stats(&self) -> bool {
         self.wants.stats
     }
 
     /// True if something is sent at a pace.
-    pub(crate) fn is_paced(&self) -> bool {
+    pub(super) fn is_paced(&self) -> bool {
         let wants = self.wants.stats || self.wants.mempool_blocks || self.block.is_some();
         wants || self.transaction.is_some() || !self.transactions.is_empty()
     }
@@ -81,7 +76,7 @@ impl Tracking {
     // === wishes ===
 
     /// Changes what is tracked, at most `max` transactions and addresses, and returns what is known of it.
-    pub(crate) fn hear(
+    pub(super) fn hear(
         &mut self,
         question: &Question<'_>,
         wishes: Wishes,
@@ -225,7 +220,7 @@ impl Tracking {
     // === changes ===
 
     /// True if a change concerns the client beyond what is sent at a pace.
-    pub(crate) fn concerns(&self, at: &Snapshot, touched: &Touched) -> bool {
+    pub(super) fn concerns(&self, at: &Snapshot, touched: &Touched) -> bool {
         let mempool = at.mempool();
         let one = self.transaction.iter().map(|(txid, tracked)| (txid, tracked));
         let has_come = self.is_awaited && one.clone().any(|(txid, _)| mempool.get(txid).is_some());
@@ -237,12 +232,12 @@ impl Tracking {
     }
 
     /// Notes a change that does not concern the client.
-    pub(crate) fn see(&mut self, at: &Arc<Snapshot>) {
+    pub(super) fn see(&mut self, at: &Arc<Snapshot>) {
         self.at = Arc::clone(at);
     }
 
     /// Returns the messages of a change.
-    pub(crate) fn changed(
+    pub(super) fn changed(
         &mut self,
         question: &Question<'_>,
         at: &Arc<Snapshot>,
@@ -334,7 +329,7 @@ impl Tracking {
     }
 
     /// Returns the message about everything that is sent at a pace.
-    pub(crate) fn paced(&mut self, question: &Question<'_>, rates: Option<Rates>) -> Result<Option<String>, Failure> {
+    pub(super) fn paced(&mut self, question: &Question<'_>, rates: Option<Rates>) -> Result<Option<String>, Failure> {
         let (at, mut response) = (question.at, Response::default());
         if self.wants.stats {
             response.add_stats(question, rates)?;

@@ -5,18 +5,18 @@ use serde_json::Value;
 
 /// The streams that a client wants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Wants {
+pub(super) struct Wants {
     /// New blocks.
-    pub(crate) blocks: bool,
+    pub(super) blocks: bool,
     /// The mempool in numbers, and fee rates.
-    pub(crate) stats: bool,
+    pub(super) stats: bool,
     /// The blocks that miners would make now.
-    pub(crate) mempool_blocks: bool,
+    pub(super) mempool_blocks: bool,
 }
 
 /// Replacements that a client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Replaced {
+pub(super) enum Replaced {
     All,
     /// Those of a transaction that did not signal that it may be replaced.
     Full,
@@ -24,7 +24,7 @@ pub(crate) enum Replaced {
 
 /// A change of one thing that is tracked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Wish<T> {
+pub(super) enum Wish<T> {
     /// Keeps the earlier wish.
     #[default]
     Kept,
@@ -36,7 +36,7 @@ pub(crate) enum Wish<T> {
 
 /// An answer that a message asks for once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(super) enum Action {
     /// Everything that a client shows first.
     Init,
     Ping,
@@ -45,17 +45,17 @@ pub(crate) enum Action {
 /// One message.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Wishes {
-    pub(crate) action: Option<Action>,
-    pub(crate) want: Option<Wants>,
-    pub(crate) blocks_again: bool,
-    pub(crate) transaction: Wish<Txid>,
+    pub(super) action: Option<Action>,
+    pub(super) want: Option<Wants>,
+    pub(super) blocks_again: bool,
+    pub(super) transaction: Wish<Txid>,
     /// True if the transaction may not be there yet, and is sent when it comes.
-    pub(crate) is_awaited: bool,
-    pub(crate) transactions: Wish<Vec<Txid>>,
-    pub(crate) address: Wish<String>,
-    pub(crate) addresses: Option<Vec<String>>,
-    pub(crate) mempool_block: Wish<usize>,
-    pub(crate) replaced: Wish<Replaced>,
+    pub(super) is_awaited: bool,
+    pub(super) transactions: Wish<Vec<Txid>>,
+    pub(super) address: Wish<String>,
+    pub(super) addresses: Option<Vec<String>>,
+    pub(super) mempool_block: Wish<usize>,
+    pub(super) replaced: Wish<Replaced>,
 }
 
 impl<T> Wish<T> {

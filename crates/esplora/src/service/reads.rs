@@ -7,7 +7,7 @@ use birdhouse_clients::{BegunRead, ClientId, DiskStall, Payer, Queueing};
 use birdhouse_net::{Meter, Turn, Turns};
 
 use crate::limits::{CLIENT_PROCESSORS_PERCENT, PAUSED_ANSWERS};
-use crate::paused::PausedAnswers;
+use crate::service::paused::PausedAnswers;
 
 /// Turns by what reads keep busy: a processor, or the disk while long reads wait for it.
 ///

@@ -9,9 +9,9 @@ use birdhouse_net::SHARE_BYTES;
 use hyper::StatusCode;
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::room::{Json, Room};
-use crate::watch::Watch;
+use crate::wire::failure::Failure;
+use crate::wire::room::{Json, Room};
+use crate::wire::watch::Watch;
 
 /// The outcome of a question.
 pub type Answer = Result<Reply, Failure>;

@@ -3,11 +3,15 @@
 //! Nothing is computed for a client that does not read: the next message is made when the last one is written. Changes
 //! that a slow client misses are not lost, for each message says what differs from the state that the client knows.
 
+pub(crate) mod event_stream;
+
 mod response;
 mod touches;
 mod tracked;
 mod tracking;
-pub(crate) mod wishes;
+mod wishes;
+
+pub(crate) use self::wishes::Wishes;
 
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
@@ -24,15 +28,11 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use self::tracking::Tracking;
-use self::wishes::{Action, Wishes};
-use crate::caller::Caller;
-use crate::failure::Failure;
-use crate::fees::NodeUse;
+use self::wishes::Action;
+use crate::fees::{NodeUse, Rates};
 use crate::limits::{LIVE_ANSWER, LIVE_CROWDED, LIVE_MESSAGE_BYTES, LIVE_PACE, LIVE_SILENCE, TRACKED};
-use crate::params::Params;
-use crate::recommended::Rates;
-use crate::room::Room;
-use crate::service::Service;
+use crate::service::{Caller, Service};
+use crate::wire::{Failure, Params, Room};
 use crate::work::Question;
 
 /// Reason for the end of a connection.

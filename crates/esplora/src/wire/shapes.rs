@@ -11,18 +11,18 @@ use bitcoin::{Network, OutPoint, TxIn, TxOut, Txid, consensus};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use crate::failure::Failure;
-use crate::room::Each;
-use crate::script;
+use crate::wire::failure::Failure;
+use crate::wire::room::Each;
+use crate::wire::script;
 
 /// A block.
 #[derive(Debug, Serialize)]
 pub(crate) struct BlockJson {
-    pub(crate) id: String,
+    pub(super) id: String,
     pub(crate) height: u32,
     version: u32,
     pub(crate) timestamp: u32,
-    pub(crate) tx_count: u32,
+    pub(super) tx_count: u32,
     size: u32,
     weight: u32,
     merkle_root: String,
@@ -79,7 +79,7 @@ struct OutputJson {
 /// The block of a transaction, or its absence.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct StatusJson {
-    pub(crate) confirmed: bool,
+    pub(super) confirmed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     block_height: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

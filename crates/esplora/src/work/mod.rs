@@ -5,6 +5,8 @@
 //! meanwhile, so a flood waits behind itself. A long answer gives its turn back when other clients wait, and ends when
 //! its client has gone or has used its share.
 
+mod long_read;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -14,13 +16,10 @@ use birdhouse_net::{Meter, Turn, offload};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::failure::Failure;
 use crate::fees::NodeUse;
 use crate::limits::NODE_PATIENCE;
-use crate::params::Params;
-use crate::reply::Answer;
-use crate::room::Room;
 use crate::service::Service;
+use crate::wire::{Answer, Failure, Params, Room};
 
 /// A request, with the view of the index that its answer sees.
 pub struct Question<'a> {

@@ -20,17 +20,14 @@ use hyper::upgrade::OnUpgrade;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::caller::{Caller, Switching};
-use crate::endpoints::{self, Route};
-use crate::event_stream;
-use crate::failure::{Failure, Refusal};
+use crate::endpoints;
+use crate::endpoints::Route;
+use crate::http::whole_body::WholeBody;
 use crate::limits::BLOCK_PIECE_BYTES;
+use crate::live::event_stream;
 use crate::pages::Pages;
-use crate::params::Params;
-use crate::reply::{Cache, Content, HTML, Reply, Rows};
-use crate::room::Room;
-use crate::service::Service;
-use crate::whole_body::WholeBody;
+use crate::service::{Caller, Service, Switching};
+use crate::wire::{Cache, Content, Failure, HTML, Params, Refusal, Reply, Room, Rows};
 
 /// The header with the id of the last event that a client has received.
 const LAST_EVENT_ID: &str = "last-event-id";

@@ -14,18 +14,18 @@ const BLOCK_VBYTES: u64 = 1_000_000;
 /// Projected blocks; the last one has all the rest.
 pub(crate) const BLOCKS_MAX: usize = 8;
 /// Percentiles of a block's fee rates, by virtual bytes.
-pub(crate) const PERCENTILES: [u64; 7] = [0, 10, 25, 50, 75, 90, 100];
+pub(super) const PERCENTILES: [u64; 7] = [0, 10, 25, 50, 75, 90, 100];
 
 /// A transaction that a block may have.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Candidate {
+pub(super) struct Candidate {
     pub(crate) vsize: u64,
     /// In satoshis.
     pub(crate) fee: u64,
     /// Its bytes with witness.
-    pub(crate) bytes: u64,
+    pub(super) bytes: u64,
     /// Candidates that it spends from, by index.
-    pub(crate) parents: Vec<usize>,
+    pub(super) parents: Vec<usize>,
 }
 
 /// A block that miners would make.
@@ -89,7 +89,7 @@ impl PartialOrd for Rate {
 }
 
 /// Returns the transactions of a mempool as candidates.
-pub(crate) fn candidates(mempool: &Mempool) -> Vec<Candidate> {
+pub(super) fn candidates(mempool: &Mempool) -> Vec<Candidate> {
     let all: Vec<_> = mempool.transactions().collect();
     let index: HashMap<Txid, usize> = all.iter().enumerate().map(|(at, found)| (found.txid, at)).collect();
     let candidate = |found: &&std::sync::Arc<birdhouse_chain::MempoolTransaction>| {
@@ -102,7 +102,7 @@ pub(crate) fn candidates(mempool: &Mempool) -> Vec<Candidate> {
 }
 
 /// Projects the next blocks, the best first, and the place of each candidate.
-pub(crate) fn project(candidates: &[Candidate]) -> (Vec<ProjectedBlock>, Vec<Place>) {
+pub(super) fn project(candidates: &[Candidate]) -> (Vec<ProjectedBlock>, Vec<Place>) {
     let mut places = vec![Place::default(); candidates.len()];
     let mut vbytes_before = 0;
     let mut selection = Selection::new(candidates);
@@ -135,7 +135,7 @@ pub(crate) fn project(candidates: &[Candidate]) -> (Vec<ProjectedBlock>, Vec<Pla
 }
 
 /// The fee rate of the transaction at an offset into ascending ones.
-pub(crate) fn rate_at(rates: &[(f64, u64)], offset: u64) -> f64 {
+pub(super) fn rate_at(rates: &[(f64, u64)], offset: u64) -> f64 {
     let mut end = 0;
     let found = rates.iter().find(|(_, vsize)| {
         end += vsize;

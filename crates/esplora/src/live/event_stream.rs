@@ -12,11 +12,9 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::caller::Caller;
-use crate::failure::Failure;
 use crate::limits::WATCHED;
-use crate::service::Service;
-use crate::watch::Watch;
+use crate::service::{Caller, Service};
+use crate::wire::{Failure, Watch};
 
 /// Interval of comments while nothing happens: they find out if the client is still there.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(20);

@@ -27,7 +27,7 @@ pub(crate) struct Paused<'a> {
 
 impl PausedAnswers {
     /// Returns room for `max` answers.
-    pub(crate) fn new(max: usize) -> Self {
+    pub(super) fn new(max: usize) -> Self {
         Self { max, arrivals: AtomicU64::new(0), waiting: Mutex::default() }
     }
 
@@ -46,7 +46,7 @@ impl PausedAnswers {
 
     /// Returns the number of answers that wait.
     #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.waiting.lock().len()
     }
 }

@@ -5,7 +5,7 @@ use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 
 /// Returns the address with single slashes in its path; `None` if it has them already.
-pub(crate) fn merged(uri: &Uri) -> Option<Uri> {
+pub(super) fn merged(uri: &Uri) -> Option<Uri> {
     let path = uri.path();
     if !path.contains("//") {
         return None;

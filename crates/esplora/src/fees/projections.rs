@@ -8,7 +8,7 @@ use birdhouse_chain::Snapshot;
 use bitcoin::{BlockHash, Txid};
 use parking_lot::Mutex;
 
-use crate::projection::{Place, ProjectedBlock, candidates, project};
+use crate::fees::projection::{Place, ProjectedBlock, candidates, project};
 
 /// Factor from the time that a projection took to the time for which it stays valid at the same tip: with many clients
 /// and a large mempool that changes all the time, projections take a twentieth of a processor.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::projection::ProjectedBlock;
+use crate::fees::projection::ProjectedBlock;
 
 /// Virtual bytes up to which a projected block has room for everyone.
 const ROOMY_VBYTES: u64 = 500_000;
@@ -28,7 +28,7 @@ pub struct Rates {
 }
 
 /// Reads the lowest fee rate of a mempool from Core's `getmempoolinfo`; at least 1 sat/vB.
-pub(crate) fn minimum(info: &str) -> Option<f64> {
+pub(super) fn minimum(info: &str) -> Option<f64> {
     #[derive(Deserialize)]
     struct Info {
         mempoolminfee: f64,

@@ -1,8 +1,8 @@
 //! An answer of any length, at its pace: it holds turns, is charged while it runs, and gives its turns back when other
 //! clients wait for them.
 //!
-//! It ends early when it has waited among too many others ([`crate::paused`]). The answer to a question ends also when
-//! its client has gone, or has used its share.
+//! It ends early when it has waited among too many others ([`crate::service::paused`]). The answer to a question ends
+//! also when its client has gone, or has used its share.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -17,12 +17,11 @@ use birdhouse_net::{Meter, can_wait_offloaded, offload, wait_offloaded};
 use tokio::select;
 use tokio::sync::oneshot;
 
-use crate::failure::Failure;
-use crate::reads::{HeldTurns, Reads};
-use crate::reply::Answer;
+use crate::service::{HeldTurns, Reads};
+use crate::wire::{Answer, Failure};
 
 /// The server's end of a channel through which nothing is sent: it is closed when the client is gone.
-pub(crate) type Departure = oneshot::Sender<Infallible>;
+pub(super) type Departure = oneshot::Sender<Infallible>;
 
 /// The reason why an answer ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use bitcoin::{Address, BlockHash, Network, Txid};
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
-use crate::failure::Failure;
+use crate::wire::failure::Failure;
 
 /// Parts of a request.
 #[derive(Debug, Default)]

@@ -19,11 +19,10 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 use tracing::debug;
 
-use crate::caller::{Caller, Switching};
+use crate::http::slashes;
 use crate::limits::{HEAD_BYTES, OVERDRAWN_PAUSE, REQUEST_WORK};
 use crate::live;
-use crate::service::Service;
-use crate::slashes;
+use crate::service::{Caller, Service, Switching};
 
 /// A client that may ask.
 struct Welcome {

@@ -13,10 +13,10 @@ use birdhouse_chain::{Height, Result, ScriptHash, Snapshot, Touched};
 use bitcoin::{Network, Txid};
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
 use crate::limits::WATCHED;
-use crate::params::{Params, script_of_address, script_of_hash};
-use crate::shapes::{StatsJson, StatusJson};
+use crate::wire::failure::Failure;
+use crate::wire::params::{Params, script_of_address, script_of_hash};
+use crate::wire::shapes::{StatsJson, StatusJson};
 
 /// Blocks that a client missed and still gets; beyond that it gets a `reorg`.
 const MISSED_MAX: u32 = 1000;

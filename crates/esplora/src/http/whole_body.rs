@@ -12,17 +12,17 @@ use axum::body::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
 /// Bytes of a piece: compressing them takes some hundred microseconds.
-pub(crate) const PIECE_BYTES: usize = 16 * 1024;
+pub(super) const PIECE_BYTES: usize = 16 * 1024;
 
 /// A body that lets other tasks run after each piece.
-pub(crate) struct WholeBody {
+pub(super) struct WholeBody {
     left: Bytes,
     /// The last poll returned a piece.
     gives_way: bool,
 }
 
 impl WholeBody {
-    pub(crate) fn new(bytes: Bytes) -> Self {
+    pub(super) fn new(bytes: Bytes) -> Self {
         Self { left: bytes, gives_way: false }
     }
 }

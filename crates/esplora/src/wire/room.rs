@@ -9,7 +9,7 @@ use birdhouse_net::{Unfinished, Unsent};
 use parking_lot::Mutex;
 use serde::{Serialize, Serializer};
 
-use crate::failure::Failure;
+use crate::wire::failure::Failure;
 
 /// Bytes by which a text grows at least, and at most unless one part of it is longer.
 const GROWTH_MIN: usize = 1024;

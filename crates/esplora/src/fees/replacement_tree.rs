@@ -5,7 +5,7 @@ use birdhouse_chain::{Replacements, Result, Snapshot, Version};
 use bitcoin::Txid;
 use serde::Serialize;
 
-use crate::block_fees::quotient;
+use crate::fees::block_fees::quotient;
 use crate::limits::VERSIONS_SHOWN;
 
 /// A version and those that it replaced.

@@ -1,4 +1,26 @@
-//! The node's figures about fees: its estimates for all targets, and the lowest rate of its mempool.
+//! Fee rates, and the blocks that miners would make of the mempool now.
+//!
+//! `projection`, `recommended`, `family` and `retarget` are pure; `projections`, `block_fees` and `replacement_tree` read
+//! the index, the first two once for all who ask. This file has the node's own figures: its estimates for all targets,
+//! and the lowest rate of its mempool.
+
+mod block_fees;
+pub mod family;
+mod projection;
+mod projections;
+mod recommended;
+mod replacement_tree;
+mod retarget;
+
+pub(crate) use self::block_fees::KnownBlockFees;
+pub use self::block_fees::{BlockFees, quotient};
+pub(crate) use self::projection::BLOCKS_MAX;
+pub use self::projection::{Place, ProjectedBlock};
+pub use self::projections::Projection;
+pub(crate) use self::projections::Projections;
+pub use self::recommended::Rates;
+pub(crate) use self::replacement_tree::{newest, tree_of};
+pub(crate) use self::retarget::{Estimate, Retarget, Rule};
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,8 +29,7 @@ use birdhouse_chain::source::{Node, NodeError, SourceError, SourceErrorKind};
 use birdhouse_chain::{NodeValue, NodeValues};
 use bitcoin::BlockHash;
 
-use crate::failure::Failure;
-use crate::recommended;
+use crate::wire::Failure;
 
 /// Confirmation targets in blocks.
 const TARGETS: [u16; 28] =

@@ -1,5 +1,14 @@
 //! State that all requests share: index, node, settings, and the turns to use them.
 
+mod caller;
+mod paused;
+mod reads;
+mod settings;
+
+pub(crate) use self::caller::{Caller, Switching};
+pub(crate) use self::reads::{HeldTurns, Reads};
+pub use self::settings::{Listener, Settings};
+
 use std::hash::RandomState;
 use std::sync::Arc;
 
@@ -8,13 +17,9 @@ use birdhouse_chain::source::Node;
 use birdhouse_clients::Slowest;
 use birdhouse_net::{PartialMessages, Pool, Registry, SeatCounters, Turns};
 
-use crate::block_fees::KnownBlockFees;
-use crate::failure::Failure;
-use crate::fees::Fees;
+use crate::fees::{Fees, KnownBlockFees, Projections};
 use crate::limits::LIVE_PARTIAL_BYTES;
-use crate::projections::Projections;
-use crate::reads::Reads;
-use crate::settings::Settings;
+use crate::wire::Failure;
 
 /// State of the server behind every connection.
 pub(crate) struct Service {

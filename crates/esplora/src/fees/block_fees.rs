@@ -7,7 +7,7 @@ use birdhouse_chain::{Height, Result, Snapshot};
 use bitcoin::BlockHash;
 use parking_lot::Mutex;
 
-use crate::projection::{PERCENTILES, rate_at};
+use crate::fees::projection::{PERCENTILES, rate_at};
 
 /// Blocks whose fees are kept.
 const BLOCKS_MAX: usize = 64;

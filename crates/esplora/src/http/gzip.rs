@@ -18,10 +18,9 @@ use futures_util::stream;
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 
-use crate::caller::Caller;
-use crate::reads::Reads;
-use crate::reply::EVENTS;
-use crate::whole_body::PIECE_BYTES;
+use crate::http::whole_body::PIECE_BYTES;
+use crate::service::{Caller, Reads};
+use crate::wire::EVENTS;
 
 /// Bytes above which an answer is compressed for clients that accept it.
 const COMPRESS_ABOVE: u64 = 1024;
