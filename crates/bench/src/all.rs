@@ -18,8 +18,8 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use self::parts::{Part, parts};
 use self::size::Size;
-use crate::record::{Cell, Layout, Record, Table, Unit, exit_code};
 use crate::report;
+use crate::report::record::{Cell, Layout, Record, Table, Unit, exit_code};
 
 const POLL: Duration = Duration::from_millis(100);
 
@@ -32,7 +32,7 @@ pub(crate) struct Plan {
     #[arg(long, value_enum, default_value_t = Size::Small)]
     size: Size,
     /// Server binary to measure [default: the one beside this program].
-    #[arg(long, default_value_os_t = crate::args::default_birdhouse(), hide_default_value = true)]
+    #[arg(long, default_value_os_t = crate::machine::args::default_birdhouse(), hide_default_value = true)]
     birdhouse: PathBuf,
     /// Run only parts whose names contain this.
     #[arg(long)]

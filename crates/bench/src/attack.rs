@@ -16,10 +16,10 @@ use birdhouse_testkit::priority::{self, ONLY_WHEN_IDLE};
 use birdhouse_testkit::usage::{Usage, stolen_cpu};
 use clap::ValueEnum;
 
-use crate::args::at_least_one;
-use crate::durations::{Durations, seconds, times};
-use crate::record::{Cell, Layout, Measured, Record, Table, Unit};
-use crate::server::version_of;
+use crate::machine::args::at_least_one;
+use crate::machine::server::version_of;
+use crate::report::durations::{Durations, seconds, times};
+use crate::report::record::{Cell, Layout, Measured, Record, Table, Unit};
 
 const SEED: u64 = 91;
 /// Time from the start of an attack until it is measured: connections are opened and limits reached.
@@ -33,7 +33,7 @@ const QUIET: f64 = 0.01;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
     /// Server binary to measure [default: the one beside this program].
-    #[arg(long, default_value_os_t = crate::args::default_birdhouse(), hide_default_value = true)]
+    #[arg(long, default_value_os_t = crate::machine::args::default_birdhouse(), hide_default_value = true)]
     birdhouse: PathBuf,
     /// Number of rounds; the figures are of all rounds together.
     #[arg(long, default_value_t = 3, value_parser = at_least_one::<u32>())]

@@ -6,33 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod all;
-mod args;
 mod attack;
-mod build;
+mod builds;
 mod campaign;
-mod catch_up;
-mod durations;
-mod electrum;
-mod folder;
-mod follow;
-mod funding;
-mod growth;
-mod idle;
-mod latency;
-mod node;
-mod nostream;
-mod process;
-mod record;
-mod relay;
+mod machine;
+mod relays;
 mod report;
-mod rest;
-mod samples;
-mod server;
-mod server_at;
-mod throughput;
-mod tip;
-mod wallet;
-mod wire;
+mod wallets;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,9 +21,12 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tikv_jemallocator::Jemalloc;
 
-use crate::record::{Record, exit_code};
-use crate::samples::SamplesFile;
-use crate::server::Setup;
+use crate::builds::{build, catch_up, follow, growth};
+use crate::machine::server::Setup;
+use crate::relays::{nostream, relay};
+use crate::report::record::{Record, exit_code};
+use crate::wallets::samples::SamplesFile;
+use crate::wallets::{electrum, idle, latency, rest, throughput, tip, wallet};
 
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;

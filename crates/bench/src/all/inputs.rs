@@ -11,8 +11,8 @@ use birdhouse_testkit::{bench_chain, corpus, loadblock};
 use serde_json::{Value, json};
 
 use super::size::Size;
-use crate::folder;
-use crate::record::{Cell, Layout, Record, Table, Unit};
+use crate::machine::folder;
+use crate::report::record::{Cell, Layout, Record, Table, Unit};
 
 // Names in the folder.
 pub(super) const CHAIN: &str = "chain";

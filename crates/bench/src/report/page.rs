@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::plot::{self, Palette};
 use super::table;
-use crate::record::{Machine, Record, Table};
+use crate::report::record::{Machine, Record, Table};
 
 const TITLE: &str = "Benchmark report";
 

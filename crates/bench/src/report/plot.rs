@@ -12,7 +12,7 @@ use maud::{Markup, html};
 
 pub(crate) use self::palette::Palette;
 pub(crate) use self::svg::swatch;
-use crate::record::{Cell, Plot, Table, Unit};
+use crate::report::record::{Cell, Plot, Table, Unit};
 
 /// Width of a plot on a narrow screen.
 const NARROW_PX: f64 = 360.0;

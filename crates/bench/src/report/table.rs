@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::record::{Cell, Column, Layout, Scale, Spread, Table, Unit};
+use crate::report::record::{Cell, Column, Layout, Scale, Spread, Table, Unit};
 
 /// Returns a table as HTML.
 pub(crate) fn html(table: &Table) -> Markup {

@@ -1,7 +1,7 @@
 //! Axes, which map a quantity to a pixel, with round ticks whose labels do not touch.
 
 use super::svg::width_px;
-use crate::record::{Scale, grouped};
+use crate::report::record::{Scale, grouped};
 
 /// Largest ratio of values on a linear axis; with a larger one small values would vanish.
 const LINEAR_FACTOR_MAX: f64 = 30.0;
@@ -167,7 +167,7 @@ fn label(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Unit;
+    use crate::report::record::Unit;
 
     fn labels(axis: &Axis) -> Vec<&str> {
         axis.ticks.iter().map(|tick| &*tick.label).collect()

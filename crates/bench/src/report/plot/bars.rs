@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::axis::Axis;
 use super::palette::Palette;
 use super::svg::{Anchor, colour, drawing, fitted, line, px, text, times, width_px};
-use crate::record::{Cell, Layout, Row, Spread, Table};
+use crate::report::record::{Cell, Layout, Row, Spread, Table};
 
 const ROW_PX: f64 = 40.0;
 const BAR_PX: f64 = 14.0;

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::axis::{Axis, Labels};
 use super::palette::Palette;
 use super::svg::{Anchor, colour, drawing, line, mark, px, text};
-use crate::record::{Cell, Spread, Table, Unit};
+use crate::report::record::{Cell, Spread, Table, Unit};
 
 const HEIGHT_PX: f64 = 340.0;
 const LEFT_PX: f64 = 56.0;

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::axis::{Axis, Labels};
 use super::palette::Palette;
 use super::svg::{Anchor, drawing, fitted, line, mark, text, times, width_px};
-use crate::record::{Cell, Row, Table};
+use crate::report::record::{Cell, Row, Table};
 
 const ROW_PX: f64 = 20.0;
 const TOP_PX: f64 = 10.0;

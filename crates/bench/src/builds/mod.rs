@@ -1,0 +1,6 @@
+//! Measurements of the index: first builds, catching up, following, growth.
+
+pub(crate) mod build;
+pub(crate) mod catch_up;
+pub(crate) mod follow;
+pub(crate) mod growth;

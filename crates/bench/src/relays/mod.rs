@@ -1,0 +1,4 @@
+//! Measurements of Nostr relays.
+
+pub(crate) mod nostream;
+pub(crate) mod relay;
