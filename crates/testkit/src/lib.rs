@@ -20,43 +20,24 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "an `expect` here states an invariant; panics of use are documented")]
 
-pub mod ledger;
-pub mod live;
-pub mod node_wallet;
-pub mod sequence;
-
-pub mod bench_chain;
-pub mod corpus;
-
-pub mod asked;
-pub mod attack;
-pub mod browser;
-pub mod client;
-pub mod electrum;
-pub mod hooked_store;
-pub mod http_client;
-pub mod inspection;
-pub mod mempool_client;
-pub mod metrics;
-pub mod peers;
-pub mod pipe;
-
-pub mod nostream;
-pub mod postgres;
-pub mod priority;
-pub mod relay_history;
-pub mod relays;
-pub mod small_disk;
-pub mod usage;
-
+mod chains;
+mod clients;
 pub mod error;
-
-mod zmtp;
+mod events;
+mod faults;
+mod measure;
+pub mod peers;
 
 pub use birdhouse_regtest::{
     Bitcoind, ChainBuilder, Options, bitcoind, block, chain, child_guard, loadblock, mix, program, rng, rpc, script,
     tx, wallet,
 };
 
+pub use crate::chains::{bench_chain, ledger, live, sequence};
+pub use crate::clients::{browser, client, electrum, http_client, inspection, mempool_client, pipe};
 pub use crate::error::{Error, Result};
-pub use crate::postgres::Postgres;
+pub use crate::events::{corpus, relay_history};
+pub use crate::faults::{asked, attack, hooked_store, priority, small_disk};
+pub use crate::measure::{metrics, usage};
+pub use crate::peers::postgres::Postgres;
+pub use crate::peers::{node_wallet, nostream, postgres, relays};

@@ -27,8 +27,8 @@ use bitcoin::{Amount, Block, OutPoint, ScriptBuf, Transaction, Txid, transaction
 use serde_json::json;
 
 use self::coins::{Ripe, fill, with_parents_first};
+use crate::chains::ledger::{Ledger, Output, Spent};
 use crate::error::{Error, Result};
-use crate::ledger::{Ledger, Output, Spent};
 
 /// Number of scripts that the rewards of these blocks go to, in turn.
 const REWARD_LOCKS: u32 = 3;

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use birdhouse_regtest::bitcoind::Bitcoind;
 use bitcoin::hashes::{Hash, sha256d};
 
+use crate::chains::zmtp::PubSocket;
 use crate::error::{Error, Result, at};
-use crate::zmtp::PubSocket;
 
 const TOPIC: &[u8] = b"sequence";
 /// Interval between two reads of the log; well below the 100 ms that are promised to clients.
@@ -228,8 +228,8 @@ mod tests {
 
     use super::*;
     use crate::Options;
-    use crate::live::LiveNode;
-    use crate::zmtp::{receive, subscribe};
+    use crate::chains::live::LiveNode;
+    use crate::chains::zmtp::{receive, subscribe};
 
     const HASH: &str = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206";
 

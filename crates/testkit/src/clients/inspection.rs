@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, Event, Look, find_axe};
+use crate::clients::browser::{Browser, Event, Look, find_axe};
 use crate::error::Result;
 
 /// Windows of a telephone and of a desk.

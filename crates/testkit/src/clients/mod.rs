@@ -1,9 +1,9 @@
 //! Clients: of the Electrum protocol, HTTP and pages, our own and real ones.
 
-pub(crate) mod browser;
-pub(crate) mod client;
-pub(crate) mod electrum;
-pub(crate) mod http_client;
-pub(crate) mod inspection;
-pub(crate) mod mempool_client;
-pub(crate) mod pipe;
+pub mod browser;
+pub mod client;
+pub mod electrum;
+pub mod http_client;
+pub mod inspection;
+pub mod mempool_client;
+pub mod pipe;

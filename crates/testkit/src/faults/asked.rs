@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use bitcoin::ScriptBuf;
 use serde_json::{Value, json};
 
-use crate::client::{Client, scripthash};
+use crate::chains::ledger::ScriptFacts;
+use crate::clients::client::{Client, scripthash};
 use crate::error::{Error, Result};
-use crate::ledger::ScriptFacts;
+use crate::measure::usage::Usage;
 use crate::peers::{Kind, Peer};
-use crate::usage::Usage;
 
 /// Requests in one batch.
 const BATCH: usize = 200;

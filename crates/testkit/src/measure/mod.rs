@@ -1,4 +1,4 @@
 //! CPU time, memory and metrics of a process.
 
-pub(crate) mod metrics;
-pub(crate) mod usage;
+pub mod metrics;
+pub mod usage;

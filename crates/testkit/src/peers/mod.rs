@@ -4,10 +4,10 @@
 //! index in a temporary folder unless a test names another, and end with the process that started them. [`part`] says
 //! which of them take part in a run of the tests.
 
-pub(crate) mod node_wallet;
-pub(crate) mod nostream;
-pub(crate) mod postgres;
-pub(crate) mod relays;
+pub mod node_wallet;
+pub mod nostream;
+pub mod postgres;
+pub mod relays;
 
 mod birdhouse;
 mod electrs;

@@ -9,7 +9,7 @@ use birdhouse_regtest::child_guard::{ChildGuard, Launch};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::client::Client;
+use crate::clients::client::Client;
 use crate::error::{Error, Result, at};
 
 /// The time that a first sync may take: `ElectrumX` needed 803 s for the benchmark chain on two shared cores.

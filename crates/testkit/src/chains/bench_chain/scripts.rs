@@ -166,12 +166,12 @@ impl Scripts {
 
     fn sample(&self, script: ScriptId) -> Sample {
         let script_pubkey = self.script_pubkey(script);
-        let scripthash = crate::client::scripthash(&script_pubkey);
+        let scripthash = crate::clients::client::scripthash(&script_pubkey);
         Sample { scripthash, script_pubkey: script_pubkey.to_lower_hex_string(), txs: self.uses[script as usize].0 }
     }
 
     fn scripthash(&self, script: ScriptId) -> String {
-        crate::client::scripthash(&self.script_pubkey(script))
+        crate::clients::client::scripthash(&self.script_pubkey(script))
     }
 
     fn word(&self, script: ScriptId, word: u64) -> u64 {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use birdhouse_regtest::block::COINBASE_MATURITY;
 use bitcoin::{OutPoint, Transaction, Txid};
 
-use crate::ledger::{Ledger, Output, Spent};
+use crate::chains::ledger::{Ledger, Output, Spent};
 
 /// Weight of the transactions in a block, with room for header and coinbase.
 const BLOCK_WU: u64 = 3_990_000;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::kind::{Attack, Outcome};
 use super::target::Target;
-use crate::http_client::{get, rest_path};
+use crate::clients::http_client::{get, rest_path};
 
 /// Pause between two rounds over all connections: the attackers share the machine with the server.
 const ROUND: Duration = Duration::from_millis(2);

@@ -8,8 +8,8 @@ use birdhouse_regtest::bitcoind::{Bitcoind, free_port};
 use super::kind::Attack;
 use super::target::Target;
 use crate::error::{Result, at};
+use crate::measure::usage::Usage;
 use crate::peers::{Birdhouse, Home, Peer};
-use crate::usage::Usage;
 
 /// A server with public listeners for TCP, TLS and REST, and two for the operator's own clients.
 #[derive(Debug)]

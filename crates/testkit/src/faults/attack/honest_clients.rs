@@ -12,11 +12,11 @@ use serde_json::json;
 
 use super::rest_asked::RestAsked;
 use super::target::Target;
-use crate::asked::Asked;
-use crate::client::Client;
+use crate::clients::client::Client;
+use crate::clients::http_client::HttpClient;
 use crate::error::{Error, Result};
-use crate::http_client::HttpClient;
-use crate::priority;
+use crate::faults::asked::Asked;
+use crate::faults::priority;
 
 /// Pause between two requests: a wallet is no load generator.
 const REST: Duration = Duration::from_millis(5);

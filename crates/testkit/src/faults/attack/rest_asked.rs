@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::asked::Scripts;
-use crate::client::scripthash;
+use crate::chains::ledger::{Output, ScriptFacts, Spent};
+use crate::clients::client::scripthash;
+use crate::clients::http_client::{HttpClient, get, rest_path};
 use crate::error::{Error, Result};
-use crate::http_client::{HttpClient, get, rest_path};
-use crate::ledger::{Output, ScriptFacts, Spent};
+use crate::faults::asked::Scripts;
 
 /// A request with its only right answer.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use super::exposed::Exposed;
 use super::honest_clients::HonestClients;
 use super::rest_asked::RestAsked;
 use crate::Options;
-use crate::asked::{Asked, Scripts, about};
-use crate::client::scripthash;
+use crate::chains::live::LiveNode;
+use crate::clients::client::scripthash;
 use crate::error::Result;
-use crate::live::LiveNode;
+use crate::faults::asked::{Asked, Scripts, about};
 
 /// A chain in which one script has a history of 300 kB.
 const CHAIN: Size = Size { blocks: 5, block_txs: 4, scripts_per_form: 20, busy: &[10, 3000] };

@@ -7,7 +7,7 @@ use bitcoin::{Address, Network, OutPoint, Transaction, TxOut, Txid};
 use serde_json::{Value, json};
 
 use super::keys::{Keys, Owned};
-use crate::ledger::{Ledger, Output};
+use crate::chains::ledger::{Ledger, Output};
 
 const SAT_PER_BTC: f64 = 1e8;
 

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::answers::{self, btc};
 use super::choice::{Choice, Wanted, choose};
 use super::keys::{Keys, Owned};
+use crate::chains::ledger::Ledger;
 use crate::error::Error;
-use crate::ledger::Ledger;
 
 /// Methods that are answered here and not by the node.
 pub(super) const METHODS: [&str; 9] = [

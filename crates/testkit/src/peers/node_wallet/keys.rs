@@ -7,7 +7,7 @@ use birdhouse_regtest::tx::Coin;
 use birdhouse_regtest::wallet::Wallet;
 use bitcoin::{Address, OutPoint, ScriptBuf, Transaction};
 
-use crate::ledger::{Ledger, Output, Spent};
+use crate::chains::ledger::{Ledger, Output, Spent};
 
 /// Keys made from a wallet's name, as many as addresses were given out.
 #[derive(Debug)]

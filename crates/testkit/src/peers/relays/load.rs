@@ -11,9 +11,9 @@ use birdhouse_regtest::child_guard::{ChildGuard, Launch};
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
 use super::running::Running;
+use crate::clients::pipe;
 use crate::error::{Error, Result, at};
-use crate::pipe;
-use crate::usage::Usage;
+use crate::measure::usage::Usage;
 
 const POLL: Duration = Duration::from_millis(10);
 /// Most events sent to a relay and not answered yet.

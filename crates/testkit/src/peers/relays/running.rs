@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use birdhouse_regtest::child_guard::{ChildGuard, Launch};
 
+use crate::clients::pipe;
 use crate::error::{Error, Result};
-use crate::pipe;
 
 /// The time that a start may take: SQLite may have a log to write back first.
 const START_PATIENCE: Duration = Duration::from_mins(10);
