@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::Origin;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{Instrument as _, debug, debug_span, info, warn};
 
+use crate::io::Io;
 use crate::proxy::{self, Proxy};
 use crate::registry::Registry;
 use crate::seats::{Seat, Seats};
@@ -86,11 +86,6 @@ pub struct Room {
 
 /// A stream of any transport, so that the code of a connection exists once.
 pub type Stream = Box<dyn Io>;
-
-/// Both directions of a stream.
-pub trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Io for S {}
 
 impl Room {
     /// Room for this many connections at a time.

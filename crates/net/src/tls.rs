@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::io::Io;
 use parking_lot::Mutex;
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 use tokio_rustls::TlsAcceptor;
@@ -117,7 +118,7 @@ impl Certificate {
     }
 
     /// Does the server's side of a handshake.
-    pub async fn accept<S: crate::Io>(&self, socket: S) -> std::io::Result<TlsStream<S>> {
+    pub async fn accept<S: Io>(&self, socket: S) -> std::io::Result<TlsStream<S>> {
         let mut stream = TlsAcceptor::from(self.config(Instant::now())).accept(socket).await?;
         stream.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
         Ok(stream)

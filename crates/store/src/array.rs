@@ -14,11 +14,10 @@ mod pages;
 pub(crate) mod state;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::hint::black_box;
 use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -403,17 +402,13 @@ fn is_dense(first: &Range<usize>, last: &Range<usize>, records: usize) -> bool {
         && (last.start - first.start) / records <= DENSE_GAP_BYTES_MAX
 }
 
-/// Makes the file names in a folder durable.
-pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| io_error("sync", folder, source))
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use std::fs::OpenOptions;
     use std::os::unix::fs::FileExt;
+    use std::path::Path;
 
     use super::*;
 

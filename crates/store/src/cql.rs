@@ -29,7 +29,7 @@ mod sweep;
 mod tables;
 mod writer;
 
-pub use self::access::{AccessFault, CqlAccess};
+pub use self::access::CqlAccess;
 pub use self::address::CqlAddress;
 pub use self::options::CqlOptions;
 pub use self::replica::CqlReplica;

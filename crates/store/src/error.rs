@@ -41,7 +41,7 @@ pub enum Error {
         /// The failed action as a verb and its object.
         action: String,
         /// The reason.
-        fault: crate::cql::AccessFault,
+        fault: AccessFault,
         /// The answer of the cluster, or of the connection to it.
         cause: String,
     },
@@ -54,6 +54,35 @@ pub enum Error {
     /// The engine refused a request, or the caller broke a rule of the contract.
     #[error("{0}")]
     Engine(String),
+}
+
+/// The reason why a client and a cluster do not accept each other.
+#[cfg(feature = "cql")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessFault {
+    /// The cluster wants a login, and the client has none.
+    NoLogin,
+    /// The cluster does not know the role or its password.
+    WrongLogin,
+    /// The certificate of a node is not signed by an authority that the client trusts, or is not that of its address.
+    WrongCertificate,
+    /// The client encrypts the connection, and the node does not.
+    NotEncrypted,
+    /// The node closed a connection that is not encrypted, as one does that wants encrypted ones.
+    Closed,
+}
+
+#[cfg(feature = "cql")]
+impl std::fmt::Display for AccessFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NoLogin => "the cluster wants a user and a password",
+            Self::WrongLogin => "the cluster refused the user or the password",
+            Self::WrongCertificate => "the certificate of the node is not to be trusted",
+            Self::NotEncrypted => "the node does not encrypt connections on this port",
+            Self::Closed => "the node closed the connection, which is not encrypted",
+        })
+    }
 }
 
 /// The result of a storage call.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::statvfs::statvfs;
 
-use crate::array::sync_folder;
 use crate::error::{Error, Result, io_error};
+use crate::sync::sync_folder;
 
 /// Time to wait for the lock. A process that ends releases it soon. So does a process that was just forked: until it
 /// executes another program it holds every file that was open.

@@ -56,6 +56,7 @@ mod journal;
 mod memory;
 mod read_only;
 mod segments;
+mod sync;
 
 // The suite that every engine passes.
 #[cfg(test)]
@@ -63,7 +64,9 @@ mod contract;
 
 pub use batch::Batch;
 #[cfg(feature = "cql")]
-pub use cql::{AccessFault, CqlAccess, CqlAddress, CqlOptions, CqlReplica, CqlStore};
+pub use cql::{CqlAccess, CqlAddress, CqlOptions, CqlReplica, CqlStore};
+#[cfg(feature = "cql")]
+pub use error::AccessFault;
 pub use error::{Error, Result};
 pub use feed::{Change, FeedBounds, FeedStore, Fetched, FileReplica, RunFile};
 pub use folder::disk_free_bytes;

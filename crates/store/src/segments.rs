@@ -52,13 +52,14 @@ use self::replay::Replayed;
 use self::segment::{LastBlocks, Segment};
 use self::shared::{Contents, Shared, Writer};
 use self::state::{State, TableState};
-use crate::array::{Arrays, sync_folder};
+use crate::array::Arrays;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::folder::{Folder, disk_free_bytes};
 use crate::journal;
 use crate::range::{KeyRange, Page, PageLimit};
 use crate::store::{Array, BulkRun, FinishedRun, Scrub, Store};
+use crate::sync::sync_folder;
 use crate::table::{ArraySpec, Table};
 
 /// The embedded engine; one is shared by all threads.

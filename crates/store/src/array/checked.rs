@@ -23,6 +23,7 @@ use super::pages::{PAGE_BYTES, Pages, Window};
 use super::state::ArrayState;
 use crate::error::{Error, Result, io_error, written_after_cut};
 use crate::store::Scrub;
+use crate::sync::sync_folder;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// Bytes of a checksum.
@@ -98,7 +99,7 @@ impl CheckedFile {
             opened.map_err(|source| io_error("open", path, source))
         };
         let (file, sums) = (open(&path)?, open(&sums_path)?);
-        super::sync_folder(folder)?;
+        sync_folder(folder)?;
         let found = file.metadata().map_err(|source| io_error("open", &path, source))?.len();
         if found < state.bytes {
             let reason = format!("{} has {found} of {} bytes", path.display(), state.bytes);

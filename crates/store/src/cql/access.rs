@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
-use crate::error::{Error, Result};
+use crate::error::{AccessFault, Error, Result};
 
 /// Encryption of connections to a cluster, and the login.
 #[derive(Clone, Default)]
@@ -20,21 +20,6 @@ pub struct CqlAccess {
     pub authorities: Option<Vec<u8>>,
     /// Name and password of a role of the cluster.
     pub login: Option<(String, String)>,
-}
-
-/// The reason why a client and a cluster do not accept each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessFault {
-    /// The cluster wants a login, and the client has none.
-    NoLogin,
-    /// The cluster does not know the role or its password.
-    WrongLogin,
-    /// The certificate of a node is not signed by an authority that the client trusts, or is not that of its address.
-    WrongCertificate,
-    /// The client encrypts the connection, and the node does not.
-    NotEncrypted,
-    /// The node closed a connection that is not encrypted, as one does that wants encrypted ones.
-    Closed,
 }
 
 // === impl CqlAccess ===
@@ -107,19 +92,5 @@ impl fmt::Debug for CqlAccess {
         let user = self.login.as_ref().map(|(user, _)| user);
         let is_encrypted = self.authorities.is_some();
         f.debug_struct("CqlAccess").field("is_encrypted", &is_encrypted).field("user", &user).finish_non_exhaustive()
-    }
-}
-
-// === impl AccessFault ===
-
-impl fmt::Display for AccessFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoLogin => "the cluster wants a user and a password",
-            Self::WrongLogin => "the cluster refused the user or the password",
-            Self::WrongCertificate => "the certificate of the node is not to be trusted",
-            Self::NotEncrypted => "the node does not encrypt connections on this port",
-            Self::Closed => "the node closed the connection, which is not encrypted",
-        })
     }
 }

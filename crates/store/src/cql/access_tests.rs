@@ -8,7 +8,8 @@ use birdhouse_cassandra::{Cassandra, report_skipped};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
 use tempfile::TempDir;
 
-use super::{AccessFault, CqlAccess, CqlOptions, CqlStore};
+use super::{CqlAccess, CqlOptions, CqlStore};
+use crate::error::AccessFault;
 use crate::{Error, Store as _};
 
 /// Name and password of the first role of a cluster.

@@ -15,9 +15,9 @@ use super::files::{LAYOUT, STATE, log_path_in, segment_path, segment_path_in};
 use super::log::LogWriter;
 use super::state::State;
 use crate::array::state::{self, ArrayState, ArrayStates};
-use crate::array::sync_folder;
 use crate::error::{Error, Result, io_error};
 use crate::journal::Due;
+use crate::sync::sync_folder;
 
 /// Number of the only log of a backup.
 const LOG: u64 = 1;

@@ -21,12 +21,13 @@ use super::merge::{Merge, Run, Source};
 use super::options::SegmentOptions;
 use super::segment::Segment;
 use super::state::State;
-use crate::array::{Arrays, state, sync_folder};
+use crate::array::{Arrays, state};
 use crate::batch::Batch;
 use crate::error::{Error, Result, io_error};
 use crate::folder::Folder;
 use crate::journal::Due;
 use crate::range::{KeyRange, Page, PageBuilder, PageLimit};
+use crate::sync::sync_folder;
 use crate::table::Table;
 
 /// Frozen memtables that may wait for being flushed; then writers wait.

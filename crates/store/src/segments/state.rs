@@ -12,8 +12,8 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::array::sync_folder;
 use crate::error::{Error, Result, io_error};
+use crate::sync::sync_folder;
 
 const MAGIC: &[u8; 8] = b"birdstt1";
 

@@ -15,9 +15,9 @@ use super::log::TableNumber;
 use super::merge::{Merge, Run, Source};
 use super::segment::SegmentWriter;
 use super::shared::{FROZEN_MAX, Frozen, Shared};
-use crate::array::sync_folder;
 use crate::error::{Error, Result};
 use crate::range::Direction;
+use crate::sync::sync_folder;
 use crate::table::Table;
 
 /// An older run is merged with the newer ones while it has at most this many times their bytes.
