@@ -60,5 +60,5 @@ pub use policy::{Kinds, KindsRate, Lists, Policy, RatedBy};
 pub use relay::{Changed, Relay};
 pub use rules::{Change, Rule, RuleBook, Rules, RulesError, Subject, Text, Verdict};
 pub use server::Listener;
-pub use settings::{Description, PluginSettings, Settings, WhenBroken};
+pub use settings::{Description, EoseHints, PluginSettings, Settings, WhenBroken};
 pub use writing::{Health, Storing};

@@ -19,6 +19,8 @@ pub struct Settings {
     pub private_messages: PrivateMessages,
     /// Treatment of filters with unknown keys.
     pub unknown_keys: UnknownKeys,
+    /// Hints in EOSE whether stored events were left out (NIP-67).
+    pub eose_hints: EoseHints,
     /// Reverse proxies whose `X-Forwarded-For` names the client.
     pub proxies: Vec<IpNet>,
     /// Web pages that may open a WebSocket over loopback.
@@ -35,6 +37,17 @@ pub struct Settings {
     pub disk: FreeDisk,
     /// Numbers for connections; other servers of the process may count with it.
     pub connection_ids: ConnectionIds,
+}
+
+/// Third element of EOSE: hints whether stored events were left out (NIP-67). The NIP has no negotiation, so all
+/// clients get it or none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EoseHints {
+    /// None. Some clients throw an EOSE of three elements away, and wait for the end of the stored events for ever.
+    #[default]
+    Off,
+    /// One, where the relay knows.
+    On,
 }
 
 /// The operator's description of the relay.

@@ -298,6 +298,10 @@ pub(crate) struct Options {
     /// Treatment of unknown keys in a filter: `ignore` the key or `refuse` the filter [default: ignore].
     #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_UNKNOWN_KEYS", value_name = "WHAT")]
     pub(crate) relay_unknown_keys: Option<UnknownKeysName>,
+    /// Hints in `EOSE` whether stored events were left out (NIP-67). Some clients ignore an `EOSE` with a hint, and
+    /// wait for ever [default: off].
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_EOSE_HINTS", value_name = "SWITCH")]
+    pub(crate) relay_eose_hints: Option<Switch>,
     /// Authors whose events are accepted, hexadecimal or npub [default: all].
     #[arg(
         long,
@@ -438,7 +442,7 @@ settings! {
     tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_writer, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
-    relay_unknown_keys, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
+    relay_unknown_keys, relay_eose_hints, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
     relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_retention, relay_plugin,
     relay_plugin_broken, bitcoin,
     ops_addr, ops_host, ops_control, web_origin, core_dumps, server_name, banner, donation_address, log

@@ -7,8 +7,8 @@ use birdhouse_clients::Given;
 use birdhouse_events::{Pubkey, Retention, RetentionRule, UnknownKeys};
 use birdhouse_net::ConnectionIds;
 use birdhouse_relay::{
-    Compression, Description, FreeDisk, Kinds, KindsRate, Lists, PluginSettings, Policy, PrivateMessages, RatedBy,
-    Settings, WhenBroken,
+    Compression, Description, EoseHints, FreeDisk, Kinds, KindsRate, Lists, PluginSettings, Policy, PrivateMessages,
+    RatedBy, Settings, WhenBroken,
 };
 
 use crate::config::{
@@ -40,6 +40,10 @@ pub(crate) fn settings(options: &Options) -> Settings {
         unknown_keys: match options.relay_unknown_keys {
             Some(UnknownKeysName::Refuse) => UnknownKeys::Unsupported,
             Some(UnknownKeysName::Ignore) | None => UnknownKeys::Ignored,
+        },
+        eose_hints: match options.relay_eose_hints {
+            Some(Switch::On) => EoseHints::On,
+            Some(Switch::Off) | None => EoseHints::Off,
         },
         proxies: options.relay_proxy_from.clone().unwrap_or_default(),
         pages: listeners::web_pages(options),

@@ -67,7 +67,7 @@ impl Connection<'_> {
                 }
                 self.flush().await
             }
-            Next::End(completeness) => self.send(id.eose(completeness)).await,
+            Next::End(completeness) => self.send(id.eose(self.relay.settings.eose_hints, completeness)).await,
             Next::Refused(rejection) => {
                 self.unsubscribe(&id);
                 self.close(&id, &rejection).await

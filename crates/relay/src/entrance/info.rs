@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 
 use crate::policy::Gate;
 use crate::rules::{Rules, Text};
-use crate::settings::{Description, Settings};
+use crate::settings::{Description, EoseHints, Settings};
 
-/// The supported NIPs; search (50) is added where it is on, and the management API (86, 98) where there are admins.
-const NIPS: &[u16] = &[1, 9, 11, 13, 17, 40, 42, 45, 59, 62, 67, 70, 77, 91];
+/// The supported NIPs; search (50) and hints in EOSE (67) are added where they are on, and the management API (86, 98)
+/// where there are admins.
+const NIPS: &[u16] = &[1, 9, 11, 13, 17, 40, 42, 45, 59, 62, 70, 77, 91];
 /// Homepage of the software, which Cargo.toml names; empty without one.
 const SOFTWARE: &str = env!("CARGO_PKG_HOMEPAGE");
 
@@ -17,6 +18,9 @@ pub(super) fn document(settings: &Settings, events: &Events, (gate, rules): (&Ga
     let mut nips = NIPS.to_vec();
     if events.has_search() {
         nips.push(50);
+    }
+    if settings.eose_hints == EoseHints::On {
+        nips.push(67);
     }
     if !gate.admins().is_empty() {
         nips.extend([86, 98]);

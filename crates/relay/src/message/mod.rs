@@ -11,7 +11,7 @@ use birdhouse_events::{Event, EventId, Filter, Malformed, Rejection};
 use serde_json::value::RawValue;
 
 use self::names::{bounded_name, invalid_message, name, quoted};
-use crate::settings::Settings;
+use crate::settings::{EoseHints, Settings};
 use crate::stored::{Completeness, Hint, Tally};
 
 pub(crate) use names::{Refused, SubscriptionId};
@@ -96,18 +96,18 @@ impl SubscriptionId {
         format!("[\"EVENT\",{},", quoted(&self.0))
     }
 
-    /// Returns the message after the last stored event, with the hint whether that was all (NIP-67). Where more may be
-    /// there for a client that authenticates, the hint is `auth`, which is proposed for NIP-67, and never `finish`. The
-    /// challenge was sent when the connection began.
-    pub(crate) fn eose(&self, Completeness { hint, is_withheld }: Completeness) -> String {
-        let hints = match (hint, is_withheld) {
-            (Hint::Finish, false) => ",[\"finish\"]",
-            (Hint::Unknown, false) => "",
-            (Hint::More, false) => ",[\"more\"]",
-            (Hint::Finish | Hint::Unknown, true) => ",[\"auth\"]",
-            (Hint::More, true) => ",[\"more\",\"auth\"]",
+    /// Returns the message after the last stored event. With hints, it tells whether that was all (NIP-67): where more
+    /// may be there for a client that authenticates, the hint is `auth`, which is proposed for NIP-67, and never
+    /// `finish`. The challenge was sent when the connection began.
+    pub(crate) fn eose(&self, hints: EoseHints, Completeness { hint, is_withheld }: Completeness) -> String {
+        let third = match (hints, hint, is_withheld) {
+            (EoseHints::Off, ..) | (_, Hint::Unknown, false) => "",
+            (_, Hint::Finish, false) => ",[\"finish\"]",
+            (_, Hint::More, false) => ",[\"more\"]",
+            (_, Hint::Finish | Hint::Unknown, true) => ",[\"auth\"]",
+            (_, Hint::More, true) => ",[\"more\",\"auth\"]",
         };
-        format!("[\"EOSE\",{}{hints}]", quoted(&self.0))
+        format!("[\"EOSE\",{}{third}]", quoted(&self.0))
     }
 
     pub(crate) fn count(&self, tally: &Tally) -> String {

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::app::{App, event, keys, wire};
-use crate::nostr_tools::packages;
+use crate::nostr_tools::NOSTR_TOOLS;
 
 const SCRIPT: &str = include_str!("compression.js");
 const RANDOM_SCRIPT: &str = include_str!("compressed_random.js");
@@ -63,7 +63,7 @@ pub(crate) async fn frame(socket: &mut TcpStream) -> (u8, Vec<u8>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_compresses_publishes_and_reads_with_fewer_bytes() {
-    let Some(packages) = packages() else {
+    let Some(packages) = NOSTR_TOOLS.folder() else {
         eprintln!("LEFT OUT: ws is not there; run `scripts/peers nostr-tools`");
         return;
     };
@@ -169,7 +169,7 @@ fn digest(events: &[VerifiedEvent]) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn random_events_come_back_equal_to_every_client_that_compresses() {
     let clients = number("BIRDHOUSE_CLIENTS").map_or(40, |clients| usize::try_from(clients).unwrap());
-    let Some(packages) = packages() else {
+    let Some(packages) = NOSTR_TOOLS.folder() else {
         eprintln!("LEFT OUT: ws is not there; run `scripts/peers nostr-tools`");
         return;
     };

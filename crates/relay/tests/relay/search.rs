@@ -69,7 +69,7 @@ async fn live_searches_hear_what_has_their_words_and_others_are_refused() {
     let app = app().await;
     let (mut client, mut author) = (app.client().await, app.client().await);
     client.say(json!(["REQ", "live", { "search": "owl nest" }])).await;
-    assert_eq!(client.hear().await, json!(["EOSE", "live", ["finish"]]));
+    assert_eq!(client.hear().await, json!(["EOSE", "live"]));
     author.store(&note(1, 1, &[], "an owl")).await;
     let heard = note(2, 1, &[], "a nest of an OWL");
     author.store(&heard).await;

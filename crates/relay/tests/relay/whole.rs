@@ -3,14 +3,43 @@
 use std::collections::BTreeSet;
 
 use birdhouse_events::{Pubkey, VerifiedEvent};
-use birdhouse_relay::Settings;
+use birdhouse_relay::{EoseHints, Settings};
 use serde_json::{Value, json};
 
 use crate::app::{App, Client, event, keys};
 
+fn hinting() -> Settings {
+    Settings { eose_hints: EoseHints::On, ..Settings::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_setting_eose_is_that_of_nip_01() {
+    let app = App::start_filled(Settings::default(), &[event(1, 1, 1, &[])]).await;
+    let mut client = app.client().await;
+    // Complete, cut off by a limit, and perhaps without private messages.
+    for filter in [json!({ "kinds": [1] }), json!({ "kinds": [1], "limit": 0 }), json!({})] {
+        client.say(json!(["REQ", "a", filter])).await;
+        let end = loop {
+            let message = client.hear().await;
+            if message[0] != "EVENT" {
+                break message;
+            }
+        };
+        assert_eq!(end, json!(["EOSE", "a"]), "{filter}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hints_are_listed_while_they_are_on() {
+    for (settings, are_on) in [(Settings::default(), false), (hinting(), true)] {
+        let listed = App::start(settings).await.information().await["supported_nips"].clone();
+        assert_eq!(listed.as_array().unwrap().contains(&json!(67)), are_on, "{listed}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn eose_says_whether_stored_events_were_left_out() {
-    let app = App::start(Settings::default()).await;
+    let app = App::start(hinting()).await;
     let mut client = app.client().await;
     // More than two pages, of which some share their second.
     let notes: Vec<VerifiedEvent> = (0..1200).map(|n| event(1, 1, n / 3, &[&["n", &n.to_string()]])).collect();
@@ -55,7 +84,7 @@ async fn eose_says_whether_stored_events_were_left_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_said_to_be_complete_while_private_messages_are_held_back() {
-    let app = App::start(Settings::default()).await;
+    let app = App::start(hinting()).await;
     let recipient = keys(2).pubkey().to_string();
     let (note, letter) = (event(1, 1, 1, &[]), event(1, 4, 2, &[&["p", &recipient]]));
     app.events.accept(&[&note, &letter]).unwrap();
