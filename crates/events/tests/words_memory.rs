@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use birdhouse_events::{Events, EventsOptions, Keys, Kind, SearchStorage, Timestamp, UnsignedEvent};
+use birdhouse_events::{EventLimits, Events, EventsOptions, Keys, Kind, SearchStorage, Timestamp, UnsignedEvent};
 use birdhouse_store::{SegmentOptions, SegmentStore};
 
 /// Events of the largest content, 12 MB of them: their tokens would be ten times as much.
-const EVENTS: u64 = 96;
-const CONTENT_BYTES: usize = 128 * 1024;
+const EVENTS: u64 = 48;
+const CONTENT_BYTES: usize = 256 * 1024;
 /// Bound on the growth of private memory: the segment that is being written and a merge, 32 MiB each, what waits for
 /// them, and what the allocator keeps.
 const GROWTH_BYTES_MAX: u64 = 96 << 20;
@@ -39,6 +39,7 @@ fn text(number: u64) -> String {
 
 #[test]
 fn large_events_are_indexed_in_bounded_memory() {
+    assert_eq!(EventLimits::default().content_bytes_max, CONTENT_BYTES);
     let folder = tempfile::tempdir().unwrap();
     let store = SegmentStore::open(folder.path(), birdhouse_events::TABLES, SegmentOptions::default()).unwrap();
     let search = SearchStorage::Folder(folder.path().join("search"));

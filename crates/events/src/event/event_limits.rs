@@ -37,14 +37,15 @@ pub struct Admitted(VerifiedEvent);
 
 impl Default for EventLimits {
     /// A quarter of an hour for fast clocks, any age, and room for follow lists, of which the longest in use have five
-    /// thousand tags. Each tag costs a posting, so the bound is not much higher.
+    /// thousand tags. Each tag costs a posting, so the bound is not much higher. The longest message of NIP-17 that all
+    /// versions of NIP-44 can encrypt, 65 535 bytes, is a gift wrap with a content of 153 012.
     fn default() -> Self {
         Self {
             ahead_seconds_max: 900,
             behind_seconds_max: None,
             tags_max: 6000,
             tag_value_bytes_max: 8192,
-            content_bytes_max: 128 * 1024,
+            content_bytes_max: 256 * 1024,
             difficulty_min: 0,
         }
     }

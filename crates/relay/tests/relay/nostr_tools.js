@@ -17,11 +17,11 @@ const signed = (secret, kind, content, tags = []) =>
   tools.finalizeEvent({ kind, created_at: seconds, tags, content }, secret);
 
 // The contents of stored events, or why there are none.
-const stored = (relay, filter) =>
+const stored = (relay, filter, what = (event) => event.content) =>
   new Promise((resolve) => {
     const found = [];
     const subscription = relay.subscribe([filter], {
-      onevent: (event) => found.push(event.content),
+      onevent: (event) => found.push(what(event)),
       oneose: () => (resolve(found), subscription.close()),
       onclose: (why) => resolve(why),
     });
@@ -65,6 +65,17 @@ async function main() {
   seen.stranger = await stored(reader, letters);
   await reader.auth(async (template) => tools.finalizeEvent(template, bob));
   seen.recipient = await stored(reader, letters);
+
+  // Seal and gift wrap encrypt it twice: contents of 131 168 and 153 012 characters.
+  const lengths = [60_000, 65_535];
+  const wraps = lengths.map((length) =>
+    tools.nip59.wrapEvent({ kind: 14, tags: [["p", person]], content: "a".repeat(length) }, alice, person),
+  );
+  seen.wraps = wraps.map((wrap) => wrap.content.length);
+  for (const wrap of wraps) await writer.publish(wrap);
+  seen.messages = (await stored(reader, { kinds: [1059], "#p": [person] }, (wrap) => wrap))
+    .map((wrap) => tools.nip59.unwrapEvent(wrap, bob).content.length)
+    .sort();
 
   const own = signed(bob, 1, "mine alone", [["-"]]);
   seen.protected = await writer.publish(own).catch((error) => error.message);

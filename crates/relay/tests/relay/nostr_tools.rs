@@ -21,10 +21,11 @@ async fn nostr_tools_publishes_follows_counts_authenticates_deletes_and_syncs() 
     assert_eq!((&seen["stored"], &seen["counted"]), (&json!(["a note"]), &json!(1)));
     begins("stranger", "auth-required: ");
     assert_eq!(seen["recipient"], json!(["a secret"]));
+    assert_eq!((&seen["wraps"], &seen["messages"]), (&json!([131_168, 153_012]), &json!([60_000, 65_535])));
     begins("protected", "auth-required: ");
     assert_eq!(seen["author"], json!(""));
     assert_eq!(seen["deleted"], json!([]));
     begins("again", "blocked: ");
     assert_eq!((&seen["ours"], &seen["theirs"]), (&json!([true]), &json!([true])), "what is deleted, and the deletion");
-    assert_eq!(app.events.live_events(), 3, "the secret, what is protected and the deletion");
+    assert_eq!(app.events.live_events(), 5, "the secret, two gift wraps, what is protected and the deletion");
 }

@@ -100,7 +100,7 @@ const THREADS: usize = 2;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn others_are_answered_between_the_pieces_of_searches_through_large_events() {
     let app = app().await;
-    let large: Vec<VerifiedEvent> = (0..64).map(|second| note(second, 1, &[], &"owl nest ".repeat(14_000))).collect();
+    let large: Vec<VerifiedEvent> = (0..64).map(|second| note(second, 1, &[], &"owl nest ".repeat(29_000))).collect();
     for some in large.chunks(8) {
         app.events.accept(&some.iter().collect::<Vec<_>>()).unwrap();
     }
