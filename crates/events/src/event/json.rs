@@ -15,12 +15,9 @@ use super::escape::{Controls, write_string};
 use super::{Event, EventId, Pubkey, Signature, Timestamp};
 use crate::event::hex;
 use crate::event::kind::Kind;
+use crate::event::mistake::{Form, mistake};
 use crate::event::rejection::Rejection;
 use crate::event::tag::Tag;
-
-/// Maximum length of a reason that quotes the client's text, in bytes, so that an answer is never as long as the
-/// request.
-const QUOTED_BYTES_MAX: usize = 160;
 
 /// JSON value that is not an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +41,9 @@ struct WireEvent {
     sig: Hex<64>,
 }
 
+/// Names of the fields.
+const FIELDS: [&str; 7] = ["id", "pubkey", "created_at", "kind", "tags", "content", "sig"];
+
 /// The field of a malformed event that an answer needs.
 #[derive(Deserialize)]
 struct WireName {
@@ -59,18 +59,17 @@ impl Event {
     /// Parses the text of a JSON object, for example of a `RawValue`.
     pub fn from_json(text: &str) -> Result<Self, Malformed> {
         // A derived deserializer would also accept an array of the fields.
-        let parsed = if text.trim_ascii_start().starts_with('{') {
-            serde_json::from_str(text).map_err(|error| refusal(&error))
-        } else {
-            Err(Rejection::invalid("an event is an object"))
-        };
+        let is_object = text.trim_ascii_start().starts_with('{');
+        let parsed = if is_object { serde_json::from_str(text).ok() } else { None };
+        let parsed = parsed.ok_or_else(|| mistake(text, "an event", form, &FIELDS));
         let name = || serde_json::from_str::<WireName>(text).ok();
         parsed.and_then(Self::checked).map_err(|rejection| Malformed::new(name(), rejection))
     }
 
     /// Converts a parsed object. A field that occurs twice cannot be detected here.
     pub fn from_object(object: &Map<String, Value>) -> Result<Self, Malformed> {
-        let parsed = WireEvent::deserialize(object).map_err(|error| refusal(&error));
+        let text = || serde_json::to_string(object).expect("an object is JSON");
+        let parsed = WireEvent::deserialize(object).map_err(|_| mistake(&text(), "an event", form, &FIELDS));
         let name = || WireName::deserialize(object).ok();
         parsed.and_then(Self::checked).map_err(|rejection| Malformed::new(name(), rejection))
     }
@@ -154,11 +153,17 @@ impl Malformed {
     }
 }
 
-/// Returns the rejection for a JSON error, cut to a length that fits an answer.
-pub(crate) fn refusal(error: &serde_json::Error) -> Rejection {
-    let mut reason = error.to_string();
-    reason.truncate(reason.floor_char_boundary(QUOTED_BYTES_MAX));
-    Rejection::invalid(reason)
+/// Returns the form of a field's value.
+fn form(field: &str) -> Option<Form> {
+    Some(match field {
+        "id" | "pubkey" => Form::of::<Hex<32>>("64 lowercase hex digits"),
+        "created_at" => Form::of::<u64>("an integer of seconds since 1970"),
+        "kind" => Form::of::<u16>("an integer from 0 to 65535"),
+        "tags" => Form::of::<Vec<Vec<String>>>("a list of lists of strings"),
+        "content" => Form::of::<String>("a string"),
+        "sig" => Form::of::<Hex<64>>("128 lowercase hex digits"),
+        _ => return None,
+    })
 }
 
 // === impl Hex ===

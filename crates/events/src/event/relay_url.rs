@@ -1,6 +1,7 @@
 //! URLs of relays in a canonical form: events name relays as their authors typed them, and equal relays must compare
 //! equal.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 /// Authority and path of a `ws` or `wss` URL: in lower case up to the path, without the scheme's default port and
@@ -61,6 +62,17 @@ impl RelayUrl {
     }
 }
 
+/// Formats the canonical form.
+impl fmt::Display for RelayUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.scheme {
+            Scheme::Ws => "ws",
+            Scheme::Wss => "wss",
+        };
+        write!(out, "{scheme}://{}{}", self.authority, self.path)
+    }
+}
+
 // === impl Scheme ===
 
 impl Scheme {
@@ -113,6 +125,9 @@ mod tests {
         assert_eq!(RelayUrl::parse("wss://h/Path/"), RelayUrl::parse("wss://H/Path"));
         assert_ne!(RelayUrl::parse("wss://h/path"), RelayUrl::parse("wss://h/Path"));
         assert_eq!(plain.authority(), "relay.example.com");
+        for canonical in ["wss://relay.example.com", "ws://[::1]:7777/path"] {
+            assert_eq!(RelayUrl::parse(&format!("{canonical}/")).expect("a URL").to_string(), canonical);
+        }
         assert_eq!(RelayUrl::parse("ws://[::1]:7777").expect("a URL").authority(), "[::1]:7777");
     }
 

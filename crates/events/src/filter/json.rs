@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::Filter;
 use super::limits::{FilterLimits, UnknownKeys};
-use super::wire::{Integer, WireFilter};
-use crate::event::{EventId, Kind, Letter, Pubkey, Rejection, Timestamp, hex, refusal};
+use super::wire::{Integer, WireFilter, form};
+use crate::event::{EventId, Kind, Letter, Pubkey, Rejection, Timestamp, hex, mistake};
 use crate::text::Search;
 
 // === impl Filter ===
@@ -19,13 +19,15 @@ use crate::text::Search;
 impl Filter {
     /// Parses the text of a JSON object, for example of a `RawValue`.
     pub fn from_json(text: &str, limits: &FilterLimits) -> Result<Self, Rejection> {
-        let wire: WireFilter = serde_json::from_str(text).map_err(|error| refusal(&error))?;
+        let wire: WireFilter = serde_json::from_str(text).map_err(|_| mistake(text, "a filter", form, &[]))?;
         wire.checked(limits)
     }
 
     /// Converts a parsed object.
     pub fn from_object(object: &Map<String, Value>, limits: &FilterLimits) -> Result<Self, Rejection> {
-        WireFilter::deserialize(object).map_err(|error| refusal(&error))?.checked(limits)
+        let text = || serde_json::to_string(object).expect("an object is JSON");
+        let wire = WireFilter::deserialize(object).map_err(|_| mistake(&text(), "a filter", form, &[]))?;
+        wire.checked(limits)
     }
 }
 

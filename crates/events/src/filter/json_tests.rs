@@ -106,9 +106,28 @@ fn letters_of_tags_are_case_sensitive_and_come_once() {
 }
 
 #[test]
+fn refusals_name_the_key_and_its_form() {
+    for (text, why) in [
+        (r#"{"limit":"5"}"#, "limit is not an integer"),
+        (r#"{"kinds":[1],"limit":1e999}"#, "limit is not an integer"),
+        (r#"{"since":null}"#, "since is not an integer"),
+        (r#"{"kinds":1}"#, "kinds is not a list of integers"),
+        (r#"{"ids":["aa"]}"#, "ids is not a list of ids of 64 lowercase hex digits"),
+        (r#"{"authors":"aa"}"#, "authors is not a list of keys of 64 lowercase hex digits"),
+        (r##"{"#t":"birds"}"##, "#t is not a list of strings"),
+        (r#"{"search":["a"]}"#, "search is not a string"),
+        ("[]", "a filter is a JSON object"),
+        ("null", "a filter is a JSON object"),
+    ] {
+        assert_eq!(refused(text), format!("invalid: {why}"), "{text}");
+    }
+}
+
+#[test]
 fn a_key_that_comes_twice_is_refused() {
     for (key, value) in [("ids", "[]"), ("kinds", "[1]"), ("since", "1"), ("limit", "1"), ("search", "\"a\"")] {
-        assert!(refused(&format!("{{\"{key}\":{value},\"{key}\":{value}}}")).contains("duplicate field"), "{key}");
+        let twice = format!("{{\"{key}\":{value},\"{key}\":{value}}}");
+        assert_eq!(refused(&twice), format!("invalid: {key} comes twice"));
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use crate::event::{Hex, Letter};
+use crate::event::{Form, Hex, Letter};
 
 /// Fields of the object, with only their form checked.
 #[derive(Default)]
@@ -66,6 +66,21 @@ impl WireFilter {
         list.push((letter, map.next_value()?));
         Ok(())
     }
+}
+
+/// Returns the form of a key's value; `None` for a key without a meaning.
+pub(super) fn form(key: &str) -> Option<Form> {
+    Some(match key {
+        "ids" => Form::of::<Vec<Hex<32>>>("a list of ids of 64 lowercase hex digits"),
+        "authors" => Form::of::<Vec<Hex<32>>>("a list of keys of 64 lowercase hex digits"),
+        "kinds" => Form::of::<Vec<Integer>>("a list of integers"),
+        "since" | "until" | "limit" => Form::of::<Integer>("an integer"),
+        "search" => Form::of::<String>("a string"),
+        _ => {
+            let letter = key.strip_prefix(['#', '&']).and_then(Letter::parse);
+            return letter.map(|_| Form::of::<Vec<String>>("a list of strings"));
+        }
+    })
 }
 
 /// Reads the value of a key that must not occur twice.

@@ -20,15 +20,16 @@ pub(crate) struct Identity {
 /// The relay's names, against which `relay` tags are checked.
 #[derive(Debug)]
 pub(crate) enum Local {
-    /// The operator's URLs: host, and port where it is not the usual one.
-    Named(Vec<String>),
+    /// The operator's URLs.
+    Named(Vec<RelayUrl>),
     /// Our end of the connection. What the client's `Host` says is not believed: a relay in between would be told
     /// apart from us by nothing else.
     At(SocketAddr),
 }
 
-/// End of a refusal that another setting would avoid.
-const NEEDS_URL: &str = "; its operator has not set relay-url";
+/// End of a refusal that another setting would avoid. It does not say which address the connection has here: behind a
+/// proxy, that is nobody's business.
+const NEEDS_URL: &str = "; its operator has not set relay-url, so it knows only the IP address that it is reached at";
 
 impl Identity {
     /// Nobody yet. Without URLs of its own, the relay is only at the address of its end of the connection.
@@ -66,13 +67,15 @@ impl Identity {
         if event.kind != Kind::VANISH || Vanish::names(event, |url| self.local.is_at(url)).is_some() {
             return Ok(());
         }
-        Err(Rejection::Invalid(self.explained("this request to vanish names other relays").into()))
+        Err(Rejection::Invalid(self.explained("the relay tags of this request to vanish name other relays").into()))
     }
 
-    /// Adds the setting that is missing, if one is.
+    /// Adds the URL that is expected, or the setting that is missing.
     fn explained(&self, why: &str) -> String {
-        let more = if matches!(self.local, Local::At(_)) { NEEDS_URL } else { "" };
-        format!("{why}{more}")
+        match &self.local {
+            Local::Named(own) => own.first().map_or(why.to_owned(), |own| format!("{why}; its relay-url is {own}")),
+            Local::At(_) => format!("{why}{NEEDS_URL}"),
+        }
     }
 
     fn check(&self, event: &Event, now: Timestamp) -> Result<(), String> {
@@ -81,13 +84,13 @@ impl Identity {
             return Err("AUTH carries an event of kind 22242".to_owned());
         }
         if event.values("challenge").next() != Some(&*self.challenge) {
-            return Err("this is not the challenge of this connection".to_owned());
+            return Err("the challenge tag has not the challenge of this connection".to_owned());
         }
         if !event.values("relay").next().is_some_and(is_ours) {
-            return Err(self.explained("this is for another relay"));
+            return Err(self.explained("the relay tag does not name this relay"));
         }
         if event.created_at.0.abs_diff(now.0) > AUTH_SECONDS {
-            return Err("created_at is not now".to_owned());
+            return Err(format!("created_at is more than {AUTH_SECONDS} s from the relay's clock"));
         }
         Ok(())
     }
@@ -100,14 +103,14 @@ impl Local {
     pub(crate) fn of(own: &[RelayUrl], local: SocketAddr) -> Self {
         match own {
             [] => Self::At(SocketAddr::new(local.ip().to_canonical(), local.port())),
-            _ => Self::Named(own.iter().map(|url| url.authority().to_owned()).collect()),
+            _ => Self::Named(own.to_vec()),
         }
     }
 
     /// True if a URL has a name of the relay.
     pub(crate) fn is_at(&self, url: &RelayUrl) -> bool {
         match self {
-            Self::Named(names) => names.iter().any(|name| name == url.authority()),
+            Self::Named(own) => own.iter().any(|own| own.authority() == url.authority()),
             Self::At(local) => url.literal().is_some_and(|literal| {
                 let is_loopback = literal.ip().is_loopback() && local.ip().is_loopback();
                 literal.port() == local.port() && (is_loopback || literal.ip() == local.ip())
@@ -184,9 +187,23 @@ mod tests {
         for (own, relay) in [(&own[..], "wss://birds.example/"), (&own, "ALL_RELAYS"), (&[], "ALL_RELAYS"), (&[], AT)] {
             assert_eq!(answer(own, relay), Ok(()), "{relay}");
         }
-        let refused = "invalid: this request to vanish names other relays";
-        assert_eq!(answer(&own, AT), Err(refused.to_owned()));
+        let refused = "invalid: the relay tags of this request to vanish name other relays";
+        assert_eq!(answer(&own, AT), Err(format!("{refused}; its relay-url is wss://birds.example")));
         assert_eq!(answer(&[], "wss://birds.example"), Err(format!("{refused}{NEEDS_URL}")));
+    }
+
+    #[test]
+    fn a_refused_proof_is_told_the_url_that_is_expected_and_the_setting() {
+        let own = [RelayUrl::parse("wss://birds.example/").unwrap(), RelayUrl::parse("ws://birds.onion").unwrap()];
+        let refusal = |own: &[RelayUrl], local: &str| {
+            let mut identity = Identity::new(7, own, local.parse().unwrap());
+            let event = right(&identity, 1, "wss://elsewhere.example");
+            identity.prove(event, Timestamp(NOW)).unwrap_err().to_string()
+        };
+        let named = refusal(&own, LOCAL);
+        assert_eq!(named, "invalid: the relay tag does not name this relay; its relay-url is wss://birds.example");
+        let behind_a_proxy = refusal(&[], "10.0.0.7:7777");
+        assert!(behind_a_proxy.contains("relay-url") && !behind_a_proxy.contains("10.0.0.7"), "{behind_a_proxy}");
     }
 
     #[test]

@@ -85,8 +85,8 @@ async fn a_filter_that_breaks_the_rules_is_closed_by_its_name_and_others_go_on()
         (json!({ "kinds": ["1"] }), "invalid: "),
         (json!({ "kinds": 1 }), "invalid: "),
         (json!({ "limit": -1 }), "invalid: "),
-        (json!({ "limit": "10" }), "invalid: "),
-        (json!({ "since": 1.5 }), "invalid: "),
+        (json!({ "limit": "10" }), "invalid: limit is not an integer"),
+        (json!({ "since": 1.5 }), "invalid: since is not an integer"),
         (json!([]), "invalid: "),
         (json!({ "#title": ["x"] }), "unsupported: "),
     ] {

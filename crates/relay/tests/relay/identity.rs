@@ -51,7 +51,8 @@ async fn a_relay_that_has_urls_is_at_these_and_at_no_other() {
     let app = App::start_with(Settings::default(), EventsOptions { urls, ..EventsOptions::default() }).await;
     let mut client = app.client().await;
     let astray = proof(1, now(), &app.url(), &client.challenge);
-    is_refused(&mut client, "AUTH", &astray, "invalid: ").await;
+    let why = "invalid: the relay tag does not name this relay; its relay-url is wss://birds.example";
+    is_refused(&mut client, "AUTH", &astray, why).await;
     client.authenticate(1, "wss://Birds.example/").await;
 }
 
