@@ -6,27 +6,36 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{SlowKind, Slowest, Waiting};
-use birdhouse_events::Events;
+use birdhouse_events::{Events, Rejection};
 use birdhouse_net::{Registry, SeatCounters, SeatCounts, Seats};
 use parking_lot::Mutex;
 
+/// Names of outcomes that are no refusal.
+const TAKEN: [&str; 3] = ["accepted", "duplicate", "shadowed"];
+/// Reasons to close a socket that [`SeatCounters`] does not count.
+const CLOSED_SOCKETS: [&str; 1] = ["overdrawn"];
+
+/// Counts by name. Every name is there from the start, at zero: who watches a rate would miss the first ones otherwise.
+#[derive(Debug)]
+struct Counts(Mutex<BTreeMap<&'static str, u64>>);
+
 /// Counts of the whole relay, by addition, from any thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) reqs: AtomicU64,
     pub(crate) counts: AtomicU64,
     pub(crate) rows: AtomicU64,
     query_us: AtomicU64,
     /// Events by outcome.
-    events: Mutex<BTreeMap<&'static str, u64>>,
+    events: Counts,
     /// Sockets that were closed before they were complete, by reason.
-    refused_connections: Mutex<BTreeMap<&'static str, u64>>,
+    refused_connections: Counts,
     /// Sockets that found no place or had to leave theirs.
     pub(crate) seats: Arc<SeatCounters>,
     /// Pauses in which a client that has used up its share was not read.
     pub(crate) pauses: AtomicU64,
     /// REQs and COUNTs that were closed, by reason.
-    closed: Mutex<BTreeMap<&'static str, u64>>,
+    closed: Counts,
     pub(crate) slowest: Slowest,
 }
 
@@ -73,17 +82,34 @@ pub struct Overview {
     pub slowest: Vec<SlowKind>,
 }
 
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            reqs: AtomicU64::default(),
+            counts: AtomicU64::default(),
+            rows: AtomicU64::default(),
+            query_us: AtomicU64::default(),
+            events: Counts::of(TAKEN.into_iter().chain(Rejection::PREFIXES)),
+            refused_connections: Counts::of(CLOSED_SOCKETS),
+            seats: Arc::default(),
+            pauses: AtomicU64::default(),
+            closed: Counts::of(Rejection::PREFIXES),
+            slowest: Slowest::default(),
+        }
+    }
+}
+
 impl Counters {
     pub(crate) fn event(&self, outcome: &'static str) {
-        add(&self.events, outcome);
+        self.events.add(outcome);
     }
 
     pub(crate) fn refused_connection(&self, reason: &'static str) {
-        add(&self.refused_connections, reason);
+        self.refused_connections.add(reason);
     }
 
     pub(crate) fn closed(&self, prefix: &'static str) {
-        add(&self.closed, prefix);
+        self.closed.add(prefix);
     }
 
     pub(crate) fn queried(&self, time: Duration) {
@@ -97,7 +123,7 @@ impl Counters {
         turns: Waiting,
     ) -> Overview {
         let SeatCounts { half_open, network, displaced } = self.seats.counts();
-        let mut refused_connections = list(&self.refused_connections);
+        let mut refused_connections = self.refused_connections.list();
         refused_connections.extend([("displaced", displaced), ("half-open", half_open), ("network", network)]);
         Overview {
             connections: registry.connections(),
@@ -106,13 +132,13 @@ impl Counters {
             live_events: events.live_events(),
             unreclaimed_events: events.unreclaimed_events(),
             memtable_bytes: events.memtable_bytes(),
-            events: list(&self.events),
+            events: self.events.list(),
             reqs: self.reqs.load(Ordering::Relaxed),
             counts: self.counts.load(Ordering::Relaxed),
             half_open: seats.half_open(),
             refused_connections,
             pauses: self.pauses.load(Ordering::Relaxed),
-            closed: list(&self.closed),
+            closed: self.closed.list(),
             rows: self.rows.load(Ordering::Relaxed),
             live_sent: registry.traffic().notifications,
             query: Duration::from_micros(self.query_us.load(Ordering::Relaxed)),
@@ -123,10 +149,18 @@ impl Counters {
     }
 }
 
-fn add(counts: &Mutex<BTreeMap<&'static str, u64>>, what: &'static str) {
-    *counts.lock().entry(what).or_default() += 1;
-}
+// === impl Counts ===
 
-fn list(counts: &Mutex<BTreeMap<&'static str, u64>>) -> Vec<(&'static str, u64)> {
-    counts.lock().iter().map(|(what, count)| (*what, *count)).collect()
+impl Counts {
+    fn of(names: impl IntoIterator<Item = &'static str>) -> Self {
+        Self(Mutex::new(names.into_iter().map(|name| (name, 0)).collect()))
+    }
+
+    fn add(&self, name: &'static str) {
+        *self.0.lock().entry(name).or_default() += 1;
+    }
+
+    fn list(&self) -> Vec<(&'static str, u64)> {
+        self.0.lock().iter().map(|(name, count)| (*name, *count)).collect()
+    }
 }

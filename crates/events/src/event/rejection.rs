@@ -39,6 +39,20 @@ pub enum Rejection {
 // === impl Rejection ===
 
 impl Rejection {
+    /// The words before the colon, of all rejections.
+    pub const PREFIXES: [&str; 10] = [
+        "duplicate",
+        "pow",
+        "blocked",
+        "rate-limited",
+        "invalid",
+        "restricted",
+        "mute",
+        "error",
+        "auth-required",
+        "unsupported",
+    ];
+
     /// Returns the word before the colon.
     pub fn prefix(&self) -> &'static str {
         match self {

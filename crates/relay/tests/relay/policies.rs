@@ -81,6 +81,20 @@ async fn events_of_one_address_network_author_and_kind_have_rates() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn counters_are_there_before_they_count() {
+    let app = App::start(Settings::default()).await;
+    let overview = app.relay.overview();
+    let names = |counts: &[(&'static str, u64)]| counts.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    // The prefixes of NIP-01, 42 and 77 that the relay uses.
+    for name in ["invalid", "rate-limited", "blocked", "restricted", "auth-required", "unsupported", "error", "pow"] {
+        assert!(names(&overview.events).contains(&name) && names(&overview.closed).contains(&name), "{name}");
+    }
+    assert!(["accepted", "duplicate", "shadowed"].iter().all(|name| names(&overview.events).contains(name)));
+    assert!(names(&overview.refused_connections).contains(&"overdrawn"));
+    assert!(overview.events.iter().chain(&overview.closed).all(|(_, count)| *count == 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_address_has_so_many_connections_and_a_place_is_free_when_one_ends() {
     let limits = Limits { client_connections: Some(2), ..Limits::default() };
     let app = App::start(behind_proxy(limits, Policy::default())).await;
