@@ -343,10 +343,20 @@ impl Connection<'_> {
         let admitted = admitted.and_then(|()| self.relay.retention.get().check(&event, seconds));
         let admitted = admitted.and_then(|()| self.identity.check_vanish(&event));
         let wanted = admitted.and_then(|()| self.meter.check(at).map_err(overdrawn));
-        let wanted = wanted.and_then(|()| gate.check(&event, &rules, self.meter.client(), at));
+        let wanted = wanted.and_then(|()| gate.check(&event, &rules));
+        // Clients send to all of their relays what one of them lacks: that counts where it is new.
+        let is_counted = wanted.is_ok() && !self.is_stored(&id, at);
+        let client = self.meter.client();
+        let wanted = wanted.and_then(|()| if is_counted { gate.check_client(&event, client, at) } else { Ok(()) });
         let verified = wanted.and_then(|()| event.verify());
-        let taken = verified.and_then(|event| gate.check_author(&event, at).map(|()| event));
+        let check_author = |event: &Event| if is_counted { gate.check_author(event, at) } else { Ok(()) };
+        let taken = verified.and_then(|event| check_author(&event).map(|()| event));
         taken.map_err(|rejection| (id, rejection))
+    }
+
+    /// Returns true if an event of this id is stored and the relay can tell.
+    fn is_stored(&self, id: &EventId, now: Instant) -> bool {
+        self.relay.read_executor(now).run(|| self.relay.events.has(id)).unwrap_or(false)
     }
 
     /// Passes an accepted event on to the plugin, if there is one, else to the writer.

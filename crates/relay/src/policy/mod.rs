@@ -135,8 +135,8 @@ impl Gate {
         self.policy.addresses.allow.as_ref().is_none_or(is_in) && !is_in(&self.policy.addresses.deny)
     }
 
-    /// Checks an event that may be forged against rules and lists, and against the rates of its client.
-    pub(crate) fn check(&self, event: &Event, rules: &Rules, client: ClientKey, now: Instant) -> Result<(), Rejection> {
+    /// Checks an event that may be forged against rules and lists.
+    pub(crate) fn check(&self, event: &Event, rules: &Rules) -> Result<(), Rejection> {
         match rules.on_event(event) {
             Some((Verdict::Ban, why)) => return Err(Rejection::Blocked(why.into())),
             Some((Verdict::Allow, _)) => {}
@@ -145,6 +145,11 @@ impl Gate {
         if !rules.is_allowed_by_id(event) {
             self.check_kind(event.kind, rules)?;
         }
+        Ok(())
+    }
+
+    /// Checks an event that may be forged against the rates of its client.
+    pub(crate) fn check_client(&self, event: &Event, client: ClientKey, now: Instant) -> Result<(), Rejection> {
         let rates = if client == ClientKey::Pool { &self.pool } else { &self.clients };
         rates.iter().try_for_each(|rated| rated.take(event.kind, client, now)).map_err(too_many)
     }

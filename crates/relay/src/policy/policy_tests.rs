@@ -26,10 +26,9 @@ fn prefix(checked: Result<(), Rejection>) -> &'static str {
 #[test]
 fn lists_of_authors_and_kinds_decide_and_denying_wins() {
     let pubkeys = |authors: &[u8]| authors.iter().map(|author| event(*author, 1).pubkey).collect::<HashSet<_>>();
-    let (open, now) = (Policy::default(), Instant::now());
-    let check = |policy: &Policy, author, kind| {
-        prefix(gate(policy.clone()).check(&event(author, kind), &Rules::default(), client(1), now))
-    };
+    let open = Policy::default();
+    let check =
+        |policy: &Policy, author, kind| prefix(gate(policy.clone()).check(&event(author, kind), &Rules::default()));
     assert_eq!(check(&open, 1, 1), "");
     let denied = Policy { authors: Lists { allow: None, deny: pubkeys(&[1]) }, ..Policy::default() };
     assert_eq!((check(&denied, 1, 1), check(&denied, 2, 1)), ("blocked", ""));
@@ -62,15 +61,15 @@ fn rates_are_counted_by_client_or_author_and_kind() {
     let gate = gate(Policy { rates, ..Policy::default() });
     let publish = |author, kind, from| {
         let event = event(author, kind);
-        gate.check(&event, &Rules::default(), from, now).and_then(|()| gate.check_author(&event, now))
+        gate.check_client(&event, from, now).and_then(|()| gate.check_author(&event, now))
     };
     assert_eq!([1, 2, 3].map(|author| prefix(publish(author, 7, client(1)))), ["", "", "rate-limited"]);
     assert_eq!(prefix(publish(3, 7, client(2))), "", "another client");
     assert_eq!(prefix(publish(3, 1, client(1))), "", "another kind");
     assert_eq!([3, 3].map(|author| prefix(publish(author, 1, client(3)))), ["", "rate-limited"], "the author's fourth");
     let later = now + Duration::from_secs(31);
-    assert_eq!(prefix(gate.check(&event(3, 7), &Rules::default(), client(1), later)), "");
-    let pool = || prefix(gate.check(&event(4, 7), &Rules::default(), ClientKey::Pool, now));
+    assert_eq!(prefix(gate.check_client(&event(3, 7), client(1), later)), "");
+    let pool = || prefix(gate.check_client(&event(4, 7), ClientKey::Pool, now));
     let published = (0..2 * birdhouse_clients::POOL_CLIENTS).map(|_| pool());
     assert!(published.into_iter().all(str::is_empty), "those who cannot be told apart count as many");
     assert_eq!(pool(), "rate-limited");
@@ -81,7 +80,7 @@ fn forged_events_do_not_use_up_what_their_author_may_publish() {
     let rates = vec![KindsRate { kinds: None, of: RatedBy::Author, rate: Rate::per_minute(1) }];
     let (gate, now) = (gate(Policy { rates, ..Policy::default() }), Instant::now());
     for _ in 0..100 {
-        gate.check(&event(1, 1), &Rules::default(), client(1), now).unwrap();
+        gate.check_client(&event(1, 1), client(1), now).unwrap();
     }
     gate.check_author(&event(1, 1), now).unwrap();
     assert!(gate.check_author(&event(1, 1), now).is_err());
@@ -96,8 +95,8 @@ fn a_rule_precedes_the_lists_of_the_settings_both_ways() {
         addresses: Lists { allow: None, deny: vec!["203.0.113.0/24".parse().unwrap()] },
         ..Policy::default()
     };
-    let (gate, book, now) = (gate(policy), RuleBook::in_memory(), Instant::now());
-    let check = |event: &Event| prefix(gate.check(event, &book.current(), client(1), now));
+    let (gate, book) = (gate(policy), RuleBook::in_memory());
+    let check = |event: &Event| prefix(gate.check(event, &book.current()));
     let decide = |subject, verdict| {
         let rule = Rule { verdict, reason: String::new(), since: 0 };
         assert!(book.change(&Change::Decide(subject, rule)).unwrap());

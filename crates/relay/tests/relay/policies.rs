@@ -8,7 +8,7 @@ use birdhouse_events::hex;
 use birdhouse_relay::{KindsRate, Limits, Lists, Policy, RatedBy, Settings};
 use serde_json::json;
 
-use crate::app::{App, Client, event, keys};
+use crate::app::{App, Client, event, keys, wire};
 use crate::sync::initiator;
 
 fn behind_proxy(limits: Limits, policy: Policy) -> Settings {
@@ -78,6 +78,31 @@ async fn events_of_one_address_network_author_and_kind_have_rates() {
     for second in 30..35 {
         assert_eq!(publish(&mut own, 3, 1, second).await, "");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_are_stored_already_are_counted_by_no_rate() {
+    let limits = Limits {
+        client_events: Some(Rate::per_minute(2)),
+        author_events: Some(Rate::per_minute(2)),
+        ..Limits::default()
+    };
+    let app = App::start(behind_proxy(limits, Policy::default())).await;
+    let mut client = app.client_at("198.51.100.1").await.unwrap();
+    let note = event(1, 1, 1, &[]);
+    client.store(&note).await;
+    for _ in 0..5 {
+        assert_eq!(client.publish(&note).await, (true, "duplicate: already have this event".to_owned()));
+    }
+    client.store(&event(1, 1, 2, &[])).await;
+    assert_eq!(publish(&mut client, 1, 1, 3).await, "rate-limited", "the third that is new");
+    assert_eq!(client.publish(&note).await, (true, "duplicate: already have this event".to_owned()));
+    // Who forges an event by the id of a stored one gets no further.
+    let mut forged = wire(&note);
+    forged["content"] = json!("forged");
+    client.say(json!(["EVENT", forged])).await;
+    let answer = client.hear().await;
+    assert!(answer[2] == false && answer[3].as_str().unwrap().starts_with("invalid: "), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
