@@ -149,6 +149,11 @@ pub(crate) fn duplicate(id: &EventId) -> String {
     format!("[\"OK\",\"{id}\",true,\"duplicate: already have this event\"]")
 }
 
+/// Accepts an event, and says what became of it.
+pub(crate) fn ok_with(id: &EventId, remark: &Rejection) -> String {
+    format!("[\"OK\",\"{id}\",true,{}]", quoted(&remark.to_string()))
+}
+
 pub(crate) fn refused(id: &EventId, rejection: &Rejection) -> String {
     format!("[\"OK\",\"{id}\",false,{}]", quoted(&rejection.to_string()))
 }

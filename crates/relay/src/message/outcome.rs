@@ -2,7 +2,7 @@
 
 use birdhouse_events::{EventId, Rejection};
 
-use crate::message::{accepted, duplicate, refused};
+use crate::message::{accepted, duplicate, ok_with, refused};
 
 /// The outcome of an event.
 #[derive(Debug)]
@@ -28,6 +28,9 @@ impl Answer {
         match &self.outcome {
             Outcome::Accepted | Outcome::Shadowed => accepted(&self.id),
             Outcome::Duplicate => duplicate(&self.id),
+            // NIP-01 has `false` in its example. Libraries make that a failure of the whole request, though its
+            // receiver (NIP-46, 47) may be on another relay.
+            Outcome::Refused(unheard @ Rejection::Mute(_)) => ok_with(&self.id, unheard),
             Outcome::Refused(rejection) => refused(&self.id, rejection),
         }
     }

@@ -77,6 +77,10 @@ async function main() {
     .map((wrap) => tools.nip59.unwrapEvent(wrap, bob).content.length)
     .sort();
 
+  // A request to a signer that is not there (NIP-46): a library takes OK false as a failure.
+  const request = signed(alice, 24133, "encrypted", [["p", person]]);
+  seen.request = await writer.publish(request).catch((error) => `failed: ${error.message}`);
+
   const own = signed(bob, 1, "mine alone", [["-"]]);
   seen.protected = await writer.publish(own).catch((error) => error.message);
   seen.author = await reader.publish(own);

@@ -22,6 +22,7 @@ async fn nostr_tools_publishes_follows_counts_authenticates_deletes_and_syncs() 
     begins("stranger", "auth-required: ");
     assert_eq!(seen["recipient"], json!(["a secret"]));
     assert_eq!((&seen["wraps"], &seen["messages"]), (&json!([131_168, 153_012]), &json!([60_000, 65_535])));
+    assert_eq!(seen["request"], json!("mute: nobody listened"));
     begins("protected", "auth-required: ");
     assert_eq!(seen["author"], json!(""));
     assert_eq!(seen["deleted"], json!([]));
