@@ -22,6 +22,9 @@ pub struct EventsOptions {
     pub letters: Letters,
     /// Storage of the full-text index (NIP-50).
     pub search: SearchStorage,
+    /// Events that the full-text index lacks and a search still reads one by one. While there are more, because the
+    /// index is built, searches find nothing.
+    pub unindexed_events_max: u64,
 }
 
 /// Tags by which deletions are found.
@@ -45,6 +48,7 @@ impl Default for EventsOptions {
             urls: Vec::new(),
             letters: Letters::ALL,
             search: SearchStorage::Off,
+            unindexed_events_max: 100_000,
         }
     }
 }

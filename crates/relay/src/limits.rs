@@ -21,7 +21,8 @@ bounds! {
         client_connections: Option<usize> = Some(50) => "a new connection gets HTTP status 429",
         /// Processor time that one client may use in a burst, with a small charge for every byte.
         client_work: Option<Duration> = Some(Duration::from_mins(5)) =>
-            "its REQ and COUNT get CLOSED `rate-limited`, its events OK false `rate-limited`, both with when to retry",
+            "its REQ and COUNT get CLOSED `rate-limited`, its events OK false `rate-limited`, both with when to retry; \
+             a REQ of which events were sent goes on as work comes back",
         /// Rate at which used `client-work` comes back, in percent of one processor.
         client_work_percent: u32 = 50 => "as `client-work`",
         /// Pause between two messages that are read from a client that has used up its `client-work`.

@@ -44,7 +44,7 @@ impl Events {
             tombstone_array: TombstoneArray::open(&*store, Section::default())?,
             store,
             index,
-            search: SearchIndex::new(options.search.clone()),
+            search: SearchIndex::new(options.search.clone(), options.unindexed_events_max),
             options,
             secret: manifest.secret,
             installed: RwLock::new(version.clone()),

@@ -143,7 +143,7 @@ impl Events {
             log,
             arrays,
             tombstone_array,
-            search: SearchIndex::new(options.search.clone()),
+            search: SearchIndex::new(options.search.clone(), options.unindexed_events_max),
             options,
             installed,
             writer: Mutex::new(Some(writer)),

@@ -12,6 +12,12 @@ impl Events {
         self.search.storage != SearchStorage::Off
     }
 
+    /// Returns the percentage of the events that the full-text index holds, while searches find nothing because too
+    /// many are left to read them one by one.
+    pub fn words_building(&self) -> Option<u8> {
+        self.search.building(self.end())
+    }
+
     /// Returns the best `rows` events of a query that have all its words, best first; [`visit`](Self::visit) reads
     /// them.
     pub fn search(&self, query: Query<'_>, rows: usize) -> Result<(Vec<Seq>, SearchCoverage)> {

@@ -33,6 +33,8 @@ use crate::event::Seq;
 /// The full-text index: its writer, and the state that searches see.
 pub(crate) struct SearchIndex {
     pub(crate) storage: SearchStorage,
+    /// Events above the watermark that a search scans. While there are more, it finds nothing.
+    unindexed_max: u64,
     engine: Mutex<Option<Engine>>,
     /// `None` until the index is opened.
     installed: RwLock<Option<IndexSnapshot>>,
@@ -43,9 +45,9 @@ pub(crate) struct SearchIndex {
 // === impl SearchIndex ===
 
 impl SearchIndex {
-    pub(crate) fn new(storage: SearchStorage) -> Self {
+    pub(crate) fn new(storage: SearchStorage, unindexed_max: u64) -> Self {
         let (engine, installed) = (Mutex::new(None), RwLock::new(None));
-        Self { storage, engine, installed, is_damaged: AtomicBool::new(false) }
+        Self { storage, unindexed_max, engine, installed, is_damaged: AtomicBool::new(false) }
     }
 
     /// Closes the writer of the index. The next fill goes on after the last commit.
@@ -56,6 +58,12 @@ impl SearchIndex {
     /// Returns the watermark: the index holds the events below it.
     pub(crate) fn watermark(&self) -> Seq {
         self.installed.read().as_ref().map_or(Seq(0), |snapshot| snapshot.end)
+    }
+
+    /// Returns the percentage of the events below `end` that the index holds, while too many are left to scan them.
+    pub(crate) fn building(&self, end: Seq) -> Option<u8> {
+        let watermark = self.watermark();
+        (end.0.saturating_sub(watermark.0) > self.unindexed_max).then(|| percent(watermark, end))
     }
 
     fn snapshot(&self) -> Option<IndexSnapshot> {
@@ -73,4 +81,8 @@ impl SearchIndex {
     fn take_damage(&self) -> bool {
         self.is_damaged.swap(false, Ordering::Relaxed)
     }
+}
+
+fn percent(part: Seq, whole: Seq) -> u8 {
+    u8::try_from(part.0 * 100 / whole.0.max(1)).unwrap_or(100)
 }

@@ -19,9 +19,6 @@ use crate::event::Seq;
 use crate::query::Query;
 use crate::state::Reader;
 
-/// Events above the watermark that a search scans. While there are more, a search finds nothing.
-const UNINDEXED_MAX: u64 = 100_000;
-
 /// State of a search between two of its pieces.
 #[derive(Debug, Default)]
 pub struct SearchProgress(Option<Box<Unfinished>>);
@@ -102,14 +99,12 @@ impl SearchIndex {
 
     /// Finds out how to search.
     fn begin(&self, run: &mut SearchRun<'_>) -> Result<Step> {
-        let (end, snapshot) = (run.query.end, self.snapshot());
-        let watermark = snapshot.as_ref().map_or(Seq(0), |snapshot| snapshot.end);
-        if end.0.saturating_sub(watermark.0) > UNINDEXED_MAX {
-            return Ok(Step::Unsearchable(SearchCoverage::Building(percent(watermark, end))));
+        if let Some(percent) = self.building(run.query.end) {
+            return Ok(Step::Unsearchable(SearchCoverage::Building(percent)));
         }
-        match snapshot {
+        match self.snapshot() {
             Some(snapshot) => self.read_index(|| first_step(run, snapshot)),
-            None => Ok(Step::Unindexed(watermark)),
+            None => Ok(Step::Unindexed(Seq(0))),
         }
     }
 
@@ -141,10 +136,6 @@ impl SearchIndex {
             }
         }
     }
-}
-
-fn percent(part: Seq, whole: Seq) -> u8 {
-    u8::try_from(part.0 * 100 / whole.0.max(1)).unwrap_or(100)
 }
 
 /// Reads the statistics of the words, and chooses where to look for them.

@@ -37,7 +37,7 @@ use crate::plugin::Question;
 use crate::policy::{Identity, try_again};
 use crate::relay::Relay;
 use crate::rules::Verdict;
-use crate::stored::{Stored, Tally};
+use crate::stored::{Stored, Tally, words_are_missing};
 use crate::writing::{EventRoom, Submission};
 
 /// Reason for the end of a connection.
@@ -102,7 +102,7 @@ struct Connection<'a> {
     next_number: u64,
     running: VecDeque<Running>,
     syncs: Sessions,
-    /// The client has used up its share, and is not read until then.
+    /// The client has used up its share: until then it is not read, and its queries do not go on.
     pause_until: Option<tokio::time::Instant>,
 }
 
@@ -159,7 +159,9 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
                     connection.pause_until = None;
                     Ok(())
                 }
-                () = std::future::ready(()), if !connection.running.is_empty() => connection.go_on().await,
+                () = std::future::ready(()), if !connection.running.is_empty() && pause_until.is_none() => {
+                    connection.go_on().await
+                }
             };
         }
     };
@@ -317,8 +319,8 @@ impl Connection<'_> {
     /// Checks that the client may see some of what it asks for, and has not used too much. For private messages it must
     /// authenticate before.
     fn may_ask(&self, filters: &[Filter]) -> Result<(), Rejection> {
-        if !self.relay.events.has_search() && filters.iter().any(|filter| filter.search.is_some()) {
-            return Err(Rejection::Unsupported("there is no search here".into()));
+        if filters.iter().any(|filter| filter.search.is_some()) {
+            self.may_search()?;
         }
         self.within_share()?;
         match self.audience() {
@@ -327,6 +329,14 @@ impl Connection<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Checks that there are searches now. A refusal after the events of an earlier filter would look like an answer.
+    fn may_search(&self) -> Result<(), Rejection> {
+        if !self.relay.events.has_search() {
+            return Err(Rejection::Unsupported("there is no search here".into()));
+        }
+        self.relay.events.words_building().map_or(Ok(()), |percent| Err(words_are_missing(percent)))
     }
 
     /// Checks that the client has not used too much.

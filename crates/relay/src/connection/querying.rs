@@ -46,6 +46,12 @@ impl Connection<'_> {
             return Ok(()); // closed meanwhile
         }
         if let Err(rejection) = self.within_share() {
+            if stored.rows > 0 {
+                // To many clients, an answer that is cut off looks complete: the rest comes when the share is back.
+                self.running.push_front(Running::Req(id, number, stored));
+                self.pause_if_overdrawn(Instant::now());
+                return Ok(());
+            }
             self.unsubscribe(&id);
             return self.close(&id, &rejection).await;
         }

@@ -56,7 +56,8 @@ pub(crate) enum Next {
     Page,
     /// Nothing.
     End(Completeness),
-    /// The rest cannot be sent, for a reason that is no fault of the store.
+    /// The rest cannot be sent: the full-text index is being built, or was found damaged. A connection asks before the
+    /// first page whether it is built.
     Refused(Rejection),
 }
 
@@ -226,8 +227,7 @@ impl Stored {
             SearchCoverage::Complete => {}
             SearchCoverage::Partial => self.hint = Hint::More,
             SearchCoverage::Building(percent) => {
-                let why = format!("words are being indexed, {percent} % are: search again later");
-                return Ok(Err(Rejection::Error(why.into())));
+                return Ok(Err(words_are_missing(percent)));
             }
         }
         self.shown[self.filter] = Shown::These(found.iter().copied().collect());
@@ -252,6 +252,11 @@ impl Stored {
         self.found = Some(found).filter(|found| !found.is_empty());
         Ok(self.found.is_some())
     }
+}
+
+/// Refuses a search while the full-text index is built.
+pub(crate) fn words_are_missing(percent: u8) -> Rejection {
+    Rejection::Error(format!("words are being indexed, {percent} % are: search again later").into())
 }
 
 fn limit(filter: Option<&Filter>) -> usize {

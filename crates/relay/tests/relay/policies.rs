@@ -106,6 +106,29 @@ async fn events_that_are_stored_already_are_counted_by_no_rate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_has_begun_is_not_cut_off_when_the_share_is_used_up() {
+    let limits = Limits { client_work: Some(Duration::from_millis(20)), client_work_percent: 10, ..Limits::default() };
+    let notes: Vec<_> = (0..3000).map(|second| event(1, 1, second, &[])).collect();
+    let app = App::start_filled(behind_proxy(limits, Policy::default()), &notes).await;
+    let mut client = app.client_at("198.51.100.1").await.unwrap();
+    // Later filters read what the first one has sent, which is more work than the client has.
+    let message: Vec<_> =
+        [json!("REQ"), json!("a")].into_iter().chain((0..32).map(|_| json!({ "kinds": [1] }))).collect();
+    client.say(json!(message)).await;
+    let mut heard = 0;
+    let end = loop {
+        let message = client.hear().await;
+        if message[0] != "EVENT" {
+            break message;
+        }
+        heard += 1;
+    };
+    let overview = app.relay.overview();
+    println!("{} pauses, {:?} of queries", overview.pauses, overview.query);
+    assert_eq!((heard, end), (3000, json!(["EOSE", "a"])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn counters_are_there_before_they_count() {
     let app = App::start(Settings::default()).await;
     let overview = app.relay.overview();

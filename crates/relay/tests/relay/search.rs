@@ -124,6 +124,21 @@ async fn others_are_answered_between_the_pieces_of_searches_through_large_events
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_search_that_must_wait_for_the_index_is_refused_before_any_event() {
+    // A folder that cannot be made: the index is never filled.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let search = SearchStorage::Folder(file.path().join("search"));
+    let options = EventsOptions { search, unindexed_events_max: 2, ..EventsOptions::default() };
+    let app = App::start_with(Settings::default(), options).await;
+    let notes: Vec<VerifiedEvent> = (0..5).map(|second| note(second, 1, &[], "an owl")).collect();
+    app.events.accept(&notes.iter().collect::<Vec<_>>()).unwrap();
+    let mut client = app.client().await;
+    client.say(json!(["REQ", "a", { "kinds": [1] }, { "search": "owl" }])).await;
+    let answer = client.hear().await;
+    assert!(answer[0] == "CLOSED" && answer[2].as_str().unwrap().starts_with("error: words are being"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nostr_sdk_searches() {
     let app = app().await;
     let notes: Vec<VerifiedEvent> = (0..300)
