@@ -8,7 +8,7 @@ use crate::times;
 
 /// An amount in bitcoin.
 pub(crate) fn amount(sat: u64) -> Markup {
-    html! { span.amount { (bare(sat)) "\u{a0}BTC" } }
+    html! { span.amount { (bare(sat)) " BTC" } }
 }
 
 /// An amount in a column whose head has the unit.

@@ -16,6 +16,12 @@ const SIZES: [(u32, u32); 2] = [(390, 844), (1280, 800)];
 const WIDE: &str = "[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1 \
     && !e.closest('pre, .long, svg, .unseen, .skip')).map(e => e.tagName + '.' + e.className)";
 
+/// Units of amounts and rates that a line break cuts in two.
+const CUT_UNITS: &str = "[...document.querySelectorAll('.amount, .rate')].filter(e => { const unit = e.lastChild; \
+    if (unit.nodeType !== Node.TEXT_NODE) return false; const range = document.createRange(); \
+    range.setStart(unit, Math.max(0, unit.data.search(/[a-z]/i))); range.setEnd(unit, unit.data.length); \
+    return range.getClientRects().length > 1 }).map(e => e.textContent)";
+
 /// A browser, and its findings by page and look.
 #[derive(Debug)]
 pub struct Inspection {
@@ -96,6 +102,10 @@ impl Inspection {
         let scrolled = browser.evaluate("document.documentElement.scrollWidth")?;
         if wide != json!([]) || scrolled.as_u64().is_none_or(|scrolled| scrolled > width.into()) {
             found.push(format!("wider than the window, {scrolled}: {wide}"));
+        }
+        let cut = browser.evaluate(CUT_UNITS)?;
+        if cut != json!([]) {
+            found.push(format!("units cut in two: {cut}"));
         }
         if let Some(axe) = axe {
             browser.evaluate(axe)?;
