@@ -3,6 +3,7 @@
 //! All of them use the same names: `--data-dir`, `BIRDHOUSE_DATA_DIR`, `data-dir = ".."`.
 
 mod command;
+mod control;
 mod example;
 mod file;
 mod origin;
@@ -23,6 +24,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 pub(crate) use self::command::{Command, CommandLine, Given};
+pub(crate) use self::control::{ControlCommand, Decided, Named};
 pub(crate) use self::example::example;
 pub(crate) use self::origin::Setting;
 pub(crate) use self::tables::{

@@ -20,9 +20,10 @@ use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::config::{ControlCommand, Decided};
 use crate::connections::Connection;
 use crate::control::Control;
-use crate::rules::{self, Decided, Named};
+use crate::rules;
 use crate::stores::{Pace, Stores};
 use crate::{accept, connections, status};
 
@@ -34,54 +35,6 @@ const BACKLOG: u32 = 16;
 const COMMAND_BYTES_MAX: u64 = 1 << 20;
 /// Time for a command to arrive, and again for its answer to be read.
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Commands for a running server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Subcommand)]
-#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum Command {
-    /// Show the state of the server.
-    Status,
-    /// List the connections of all clients, with the work done for each.
-    Connections,
-    /// Close a client's connection.
-    Disconnect {
-        /// Id of the connection, from `connections`.
-        id: u64,
-    },
-    /// Show how the relay answers a filter, and the cost of its first page.
-    Explain {
-        /// Filter of NIP-01, like `{"kinds":[1],"limit":100}`.
-        filter: String,
-    },
-    /// Change the log level until the next start.
-    LogLevel {
-        /// off, error, warn, info, debug or trace, or levels of modules like `info,birdhouse_relay=debug`.
-        level: String,
-    },
-    /// Follow the node through a reorg that is deeper than the setting `reorg-depth-max` allows.
-    AcceptReorg,
-    /// Ban an author, an event, a kind of events or a client from the relay, and hide what is stored of it.
-    Ban(Decided),
-    /// Take a ban back.
-    Unban(Named),
-    /// Allow an author, an event, a kind or a client, whatever the lists of the settings say.
-    Allow(Decided),
-    /// Take an allowance back.
-    Unallow(Named),
-    /// List everything that is banned or allowed by these commands and over HTTP (NIP-86).
-    Banned,
-    /// Stop the server.
-    Stop,
-    /// Prove the checksums of every file, for `birdhouse verify --quick`.
-    #[command(skip)]
-    Verify,
-    /// Write a backup, for `birdhouse backup`.
-    #[command(skip)]
-    Backup {
-        /// A new or empty folder.
-        folder: PathBuf,
-    },
-}
 
 /// Answers of the server: `{"ok": ..}` or `{"error": ".."}`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -143,7 +96,7 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
     timeout(TIMEOUT, BufReader::new(reader.take(COMMAND_BYTES_MAX)).read_line(&mut line)).await??;
     let command = serde_json::from_str(&line);
     let answer = match &command {
-        Ok(command @ (Command::Verify | Command::Backup { .. })) => {
+        Ok(command @ (ControlCommand::Verify | ControlCommand::Backup { .. })) => {
             at_length(command.clone(), control.stores.clone()).await
         }
         Ok(command) => execute(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
@@ -152,18 +105,18 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
     let answer = serde_json::to_string(&answer)? + "\n";
     timeout(TIMEOUT, writer.write_all(answer.as_bytes())).await??;
     // Only now that the answer is written.
-    if command.is_ok_and(|command| command == Command::Stop) {
+    if command.is_ok_and(|command| command == ControlCommand::Stop) {
         control.stop.notify_one();
     }
     Ok(())
 }
 
 /// Executes a command that takes long, on a thread of its own that ends with the process.
-async fn at_length(command: Command, stores: Stores) -> Answer {
+async fn at_length(command: ControlCommand, stores: Stores) -> Answer {
     let (done, answer) = oneshot::channel();
     std::thread::spawn(move || {
         let answer = match &command {
-            Command::Backup { folder } => stores.back_up(folder, Pace::Gentle).map(|done| json!(done)),
+            ControlCommand::Backup { folder } => stores.back_up(folder, Pace::Gentle).map(|done| json!(done)),
             _ => stores.check(Pace::Gentle).map(|checked| json!(checked)),
         };
         // Nobody waits for it any more.
@@ -174,47 +127,51 @@ async fn at_length(command: Command, stores: Stores) -> Answer {
 }
 
 /// Executes a command that takes a moment.
-pub(crate) fn execute(command: &Command, control: &Control) -> Result<Answer> {
+pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Answer> {
     Ok(match command {
-        Command::Status => Answer::Ok(json!(status::status(control))),
-        Command::Connections => Answer::Ok(connections::list(control).iter().map(Connection::to_json).collect()),
-        Command::Disconnect { id } if connections::disconnect(control, *id) => {
+        ControlCommand::Status => Answer::Ok(json!(status::status(control))),
+        ControlCommand::Connections => Answer::Ok(connections::list(control).iter().map(Connection::to_json).collect()),
+        ControlCommand::Disconnect { id } if connections::disconnect(control, *id) => {
             tracing::info!(id, "closing a connection for the operator");
             Answer::Ok(json!({ "disconnected": id }))
         }
-        Command::Disconnect { id } => {
+        ControlCommand::Disconnect { id } => {
             Answer::Error(format!("no connection has the id {id}; list them with `birdhouse ctl connections`"))
         }
-        Command::LogLevel { level } => {
+        ControlCommand::LogLevel { level } => {
             control.level.set(level)?;
             tracing::info!(level, "changed the log level for the operator");
             Answer::Ok(json!({ "level": level }))
         }
-        Command::Explain { filter } => match &control.relay {
+        ControlCommand::Explain { filter } => match &control.relay {
             None => Answer::Error(rules::RELAY_IS_OFF.into()),
             Some(relay) => {
                 relay.explain(filter).map_or_else(Answer::Error, |explanation| Answer::Ok(plan(&explanation)))
             }
         },
-        Command::AcceptReorg => match control.bitcoin.as_ref().and_then(|bitcoin| bitcoin.index.accept_reorg()) {
-            None => Answer::Error("the index waits for no reorg; see `birdhouse ctl status`".into()),
-            Some(reason) => {
-                tracing::warn!(%reason, "following the node's chain for the operator");
-                Answer::Ok(json!({ "accepted": reason.to_string() }))
+        ControlCommand::AcceptReorg => {
+            match control.bitcoin.as_ref().and_then(|bitcoin| bitcoin.index.accept_reorg()) {
+                None => Answer::Error("the index waits for no reorg; see `birdhouse ctl status`".into()),
+                Some(reason) => {
+                    tracing::warn!(%reason, "following the node's chain for the operator");
+                    Answer::Ok(json!({ "accepted": reason.to_string() }))
+                }
             }
-        },
-        Command::Ban(Decided { subject, reason }) => Answer::Ok(rules::decide(control, subject, Verdict::Ban, reason)?),
-        Command::Unban(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Ban)?),
-        Command::Allow(Decided { subject, reason }) => {
+        }
+        ControlCommand::Ban(Decided { subject, reason }) => {
+            Answer::Ok(rules::decide(control, subject, Verdict::Ban, reason)?)
+        }
+        ControlCommand::Unban(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Ban)?),
+        ControlCommand::Allow(Decided { subject, reason }) => {
             Answer::Ok(rules::decide(control, subject, Verdict::Allow, reason)?)
         }
-        Command::Unallow(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Allow)?),
-        Command::Banned => Answer::Ok(rules::list(control)?),
-        Command::Stop => {
+        ControlCommand::Unallow(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Allow)?),
+        ControlCommand::Banned => Answer::Ok(rules::list(control)?),
+        ControlCommand::Stop => {
             tracing::info!("stopping for the operator");
             Answer::Ok(json!({ "stopping": true }))
         }
-        Command::Verify | Command::Backup { .. } => unreachable!("they take long"),
+        ControlCommand::Verify | ControlCommand::Backup { .. } => unreachable!("they take long"),
     })
 }
 
@@ -228,19 +185,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-
-    #[test]
-    fn commands_are_as_documented() {
-        let table = [
-            (Command::Status, r#"{"command":"status"}"#),
-            (Command::Disconnect { id: 7 }, r#"{"command":"disconnect","id":7}"#),
-            (Command::LogLevel { level: "debug".into() }, r#"{"command":"log-level","level":"debug"}"#),
-        ];
-        for (command, json) in table {
-            assert_eq!(serde_json::to_string(&command).unwrap(), json);
-            assert_eq!(serde_json::from_str::<Command>(json).unwrap(), command);
-        }
-    }
 
     #[tokio::test]
     async fn the_socket_is_for_its_owner_alone_and_replaces_a_stale_one() {

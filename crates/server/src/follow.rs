@@ -26,6 +26,7 @@ use self::copy::{Copies, write_pieces};
 use self::failure::Failure;
 use self::primary::{Next, Place, Primary};
 use crate::config::Options;
+use crate::index_store::CopiedIndex;
 use crate::{listeners, secrets};
 
 /// Pause before a failed request is repeated: doubled each time, from the first to the second.
@@ -108,18 +109,6 @@ fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Failure>) -> Result<T, Fa
 // === impl Follower ===
 
 impl Follower {
-    /// Returns the bytes that the copy takes by table and array.
-    pub(crate) fn sizes(&self) -> Result<Vec<(String, u64)>> {
-        let state = self.newest()?.ok_or_else(|| anyhow!("nothing is published"))?;
-        Ok(state.sizes()?)
-    }
-
-    /// Returns why the primary cannot be followed, if that has lasted.
-    pub(crate) fn failure(&self) -> Option<String> {
-        let failing = self.failing.lock();
-        failing.as_ref().filter(|(since, _)| since.elapsed() >= REPORTED_AFTER).map(|(_, reason)| reason.clone())
-    }
-
     fn keep_following(&self) {
         let mut pause = RETRY_MIN;
         loop {
@@ -210,5 +199,12 @@ fn manifest_of(replica: &dyn Replica) -> Result<Vec<u8>, Failure> {
 impl Replica for Follower {
     fn newest(&self) -> birdhouse_store::Result<Option<Arc<dyn Store>>> {
         self.replica.read().newest()
+    }
+}
+
+impl CopiedIndex for Follower {
+    fn failure(&self) -> Option<String> {
+        let failing = self.failing.lock();
+        failing.as_ref().filter(|(since, _)| since.elapsed() >= REPORTED_AFTER).map(|(_, reason)| reason.clone())
     }
 }

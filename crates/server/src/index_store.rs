@@ -12,7 +12,6 @@ use bitcoin::Network;
 use bitcoin::blockdata::constants::genesis_block;
 
 use crate::config::Options;
-use crate::follow::Follower;
 use crate::listeners;
 
 /// The store of the index.
@@ -26,7 +25,13 @@ pub(crate) enum IndexStore {
     /// A cluster that another process writes.
     Followed(Arc<dyn Replica>),
     /// A copy, in files, of the index of another process.
-    Copied(Arc<Follower>),
+    Copied(Arc<dyn CopiedIndex>),
+}
+
+/// A copy of the index of another process, which follows that process.
+pub(crate) trait CopiedIndex: Replica {
+    /// Returns why the other process cannot be followed, if that has lasted.
+    fn failure(&self) -> Option<String>;
 }
 
 impl IndexStore {
@@ -42,7 +47,7 @@ impl IndexStore {
     pub(crate) fn replica(&self) -> Option<&dyn Replica> {
         match self {
             Self::Followed(replica) => Some(&**replica),
-            Self::Copied(follower) => Some(&**follower),
+            Self::Copied(copied) => Some(&**copied),
             Self::Files { .. } | Self::Written(_) => None,
         }
     }
@@ -50,7 +55,7 @@ impl IndexStore {
     /// Returns why the index of another process cannot be followed.
     pub(crate) fn failure(&self) -> Option<String> {
         match self {
-            Self::Copied(follower) => follower.failure(),
+            Self::Copied(copied) => copied.failure(),
             Self::Files { .. } | Self::Written(_) | Self::Followed(_) => None,
         }
     }
@@ -66,7 +71,7 @@ impl IndexStore {
             Self::Files { store, .. } => store.sizes()?,
             Self::Written(store) => store.sizes()?,
             Self::Followed(replica) => replica.newest()?.context("nothing is published")?.sizes()?,
-            Self::Copied(follower) => follower.sizes()?,
+            Self::Copied(copied) => copied.newest()?.context("nothing is published")?.sizes()?,
         })
     }
 }

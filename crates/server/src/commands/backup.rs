@@ -8,14 +8,15 @@ use serde::de::DeserializeOwned;
 
 use crate::app;
 use crate::commands::ctl::ask_at_length;
+use crate::config::ControlCommand;
 use crate::config::Options;
-use crate::ctl::{self, Answer, Command};
+use crate::ctl::{self, Answer};
 use crate::stores::{BackedUp, Checked, Pace, Part, Stores};
 
 /// Writes a data folder with the published state of index and relay.
 pub(crate) fn back_up(options: &Options, folder: &Path) -> Result<ExitCode> {
     let folder = std::path::absolute(folder).with_context(|| format!("invalid folder {}", folder.display()))?;
-    let done: BackedUp = match by_server(options, &Command::Backup { folder: folder.clone() })? {
+    let done: BackedUp = match by_server(options, &ControlCommand::Backup { folder: folder.clone() })? {
         Some(done) => done,
         None => Stores::open(options)?.back_up(&folder, Pace::Full)?,
     };
@@ -28,7 +29,7 @@ pub(crate) fn back_up(options: &Options, folder: &Path) -> Result<ExitCode> {
 
 /// Proves the checksums of every file.
 pub(crate) fn check(options: &Options) -> Result<ExitCode> {
-    let Checked { bytes, damaged, places } = match by_server(options, &Command::Verify)? {
+    let Checked { bytes, damaged, places } = match by_server(options, &ControlCommand::Verify)? {
         Some(checked) => checked,
         None => Stores::open(options)?.check(Pace::Full)?,
     };
@@ -48,7 +49,7 @@ pub(crate) fn check(options: &Options) -> Result<ExitCode> {
 }
 
 /// Has the running server do it; `None` if none runs.
-fn by_server<T: DeserializeOwned>(options: &Options, command: &Command) -> Result<Option<T>> {
+fn by_server<T: DeserializeOwned>(options: &Options, command: &ControlCommand) -> Result<Option<T>> {
     let dir = app::ctl_dir(options)?;
     if !ctl::is_served(&dir) {
         return Ok(None);

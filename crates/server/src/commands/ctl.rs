@@ -10,7 +10,8 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use crate::answer_text;
-use crate::ctl::{self, Answer, Command};
+use crate::config::ControlCommand;
+use crate::ctl::{self, Answer};
 
 /// Time for the server to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -22,7 +23,7 @@ pub(crate) enum Form {
     Text,
 }
 
-pub(crate) fn run(index_dir: &Path, command: &Command, form: Form) -> Result<ExitCode> {
+pub(crate) fn run(index_dir: &Path, command: &ControlCommand, form: Form) -> Result<ExitCode> {
     match ask(&ctl::path(index_dir), command)? {
         Answer::Ok(answer) => {
             let mut out = std::io::stdout().lock();
@@ -41,23 +42,23 @@ pub(crate) fn run(index_dir: &Path, command: &Command, form: Form) -> Result<Exi
 
 /// Returns the status of the server whose control socket lies in this folder; `None` if none runs.
 pub(crate) fn status(dir: &Path) -> Option<Value> {
-    match ask(&ctl::path(dir), &Command::Status) {
+    match ask(&ctl::path(dir), &ControlCommand::Status) {
         Ok(Answer::Ok(status)) => Some(status),
         _ => None,
     }
 }
 
 /// Sends a command that takes a moment.
-pub(crate) fn ask(socket: &Path, command: &Command) -> Result<Answer> {
+pub(crate) fn ask(socket: &Path, command: &ControlCommand) -> Result<Answer> {
     ask_within(socket, command, Some(ANSWER_TIMEOUT))
 }
 
 /// Sends a command that may take hours.
-pub(crate) fn ask_at_length(socket: &Path, command: &Command) -> Result<Answer> {
+pub(crate) fn ask_at_length(socket: &Path, command: &ControlCommand) -> Result<Answer> {
     ask_within(socket, command, None)
 }
 
-fn ask_within(socket: &Path, command: &Command, time: Option<Duration>) -> Result<Answer> {
+fn ask_within(socket: &Path, command: &ControlCommand, time: Option<Duration>) -> Result<Answer> {
     let mut stream = UnixStream::connect(socket).with_context(|| {
         format!("failed to connect to {}; is the server running, with this --data-dir and --network?", socket.display())
     })?;

@@ -11,7 +11,8 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use ratatui::widgets::Paragraph;
 
 use super::ctl::ask;
-use crate::ctl::{self, Answer, Command};
+use crate::config::ControlCommand;
+use crate::ctl::{self, Answer};
 
 /// Interval of the frames.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -56,7 +57,7 @@ fn quits(key: KeyEvent) -> bool {
 }
 
 fn status(dir: &Path) -> Result<Status> {
-    match ask(&ctl::path(dir), &Command::Status)? {
+    match ask(&ctl::path(dir), &ControlCommand::Status)? {
         Answer::Ok(status) => {
             serde_json::from_value(status).context("failed to read the state; are server and top of the same version?")
         }

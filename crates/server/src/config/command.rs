@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use super::control::ControlCommand;
 use super::{Options, SECRETS, VARIABLE, renamed};
 
 /// Arguments that `birdhouse ctl` shows in its help.
@@ -80,7 +81,7 @@ pub(crate) enum Command {
         #[arg(long, global = true)]
         json: bool,
         #[command(subcommand)]
-        command: crate::ctl::Command,
+        command: ControlCommand,
     },
     /// Import events into the relay, from lines of JSON (the export of strfry and nak) or from a Nostream database. The
     /// server must not be running.

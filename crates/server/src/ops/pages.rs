@@ -10,9 +10,10 @@ use hyper::{HeaderMap, Response, StatusCode};
 
 use super::form::field;
 use super::guard::Guard;
+use crate::config::ControlCommand;
 use crate::connections::Connection;
 use crate::control::Control;
-use crate::ctl::{self, Answer, Command};
+use crate::ctl::{self, Answer};
 use crate::{answer_text, connections, status};
 
 /// Connections on the page; `birdhouse ctl connections` lists all.
@@ -93,7 +94,7 @@ impl Dashboard {
             Answer::Ok(answer) => (StatusCode::OK, Outcome::Done(answer_text::text(&answer))),
             Answer::Error(reason) => (StatusCode::CONFLICT, Outcome::Failed(reason)),
         };
-        Reply { response: page(status, outcome_page(name, &outcome)), stops: command == Command::Stop }
+        Reply { response: page(status, outcome_page(name, &outcome)), stops: command == ControlCommand::Stop }
     }
 
     fn control(&self, control: &Control) -> String {
@@ -129,16 +130,16 @@ impl Dashboard {
 ///
 /// # Errors
 /// The reason why it is none.
-fn command(name: &str, body: &str) -> Result<Command, String> {
+fn command(name: &str, body: &str) -> Result<ControlCommand, String> {
     let needed = |field_name: &str| field(body, field_name).ok_or(format!("The field {field_name} is missing."));
     Ok(match name {
-        "accept-reorg" => Command::AcceptReorg,
-        "disconnect" => Command::Disconnect {
+        "accept-reorg" => ControlCommand::AcceptReorg,
+        "disconnect" => ControlCommand::Disconnect {
             id: needed("id")?.parse().map_err(|_| "The number of the connection is no number.".to_owned())?,
         },
-        "explain" => Command::Explain { filter: needed("filter")? },
-        "log-level" => Command::LogLevel { level: needed("level")?.trim().to_owned() },
-        "stop" if needed("sure")? == "yes" => Command::Stop,
+        "explain" => ControlCommand::Explain { filter: needed("filter")? },
+        "log-level" => ControlCommand::LogLevel { level: needed("level")?.trim().to_owned() },
+        "stop" if needed("sure")? == "yes" => ControlCommand::Stop,
         _ => return Err("There is no such command.".into()),
     })
 }

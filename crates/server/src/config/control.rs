@@ -1,0 +1,142 @@
+//! The commands of `birdhouse ctl` for a running server, on the command line and on its control socket.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use birdhouse_events::{EventId, Kind};
+use birdhouse_relay::Subject;
+use clap::ValueEnum;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::PubkeyText;
+
+/// Commands for a running server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Subcommand)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum ControlCommand {
+    /// Show the state of the server.
+    Status,
+    /// List the connections of all clients, with the work done for each.
+    Connections,
+    /// Close a client's connection.
+    Disconnect {
+        /// Id of the connection, from `connections`.
+        id: u64,
+    },
+    /// Show how the relay answers a filter, and the cost of its first page.
+    Explain {
+        /// Filter of NIP-01, like `{"kinds":[1],"limit":100}`.
+        filter: String,
+    },
+    /// Change the log level until the next start.
+    LogLevel {
+        /// off, error, warn, info, debug or trace, or levels of modules like `info,birdhouse_relay=debug`.
+        level: String,
+    },
+    /// Follow the node through a reorg that is deeper than the setting `reorg-depth-max` allows.
+    AcceptReorg,
+    /// Ban an author, an event, a kind of events or a client from the relay, and hide what is stored of it.
+    Ban(Decided),
+    /// Take a ban back.
+    Unban(Named),
+    /// Allow an author, an event, a kind or a client, whatever the lists of the settings say.
+    Allow(Decided),
+    /// Take an allowance back.
+    Unallow(Named),
+    /// List everything that is banned or allowed by these commands and over HTTP (NIP-86).
+    Banned,
+    /// Stop the server.
+    Stop,
+    /// Prove the checksums of every file, for `birdhouse verify --quick`.
+    #[command(skip)]
+    Verify,
+    /// Write a backup, for `birdhouse backup`.
+    #[command(skip)]
+    Backup {
+        /// A new or empty folder.
+        folder: PathBuf,
+    },
+}
+
+/// Types of subjects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SubjectType {
+    /// The events of an author: hexadecimal or npub.
+    Author,
+    /// An event by its id in hexadecimal.
+    Event,
+    /// The events of a kind, by its number.
+    Kind,
+    /// The clients at an IP address or in a network.
+    Client,
+}
+
+/// A subject as the command line has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
+pub(crate) struct Named {
+    /// Type of the subject.
+    #[arg(value_name = "TYPE")]
+    #[serde(rename = "type")]
+    kind: SubjectType,
+    /// The author, event, kind or client.
+    value: String,
+}
+
+/// A subject and a reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
+pub(crate) struct Decided {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) subject: Named,
+    /// Reason for your own records; no client sees it.
+    #[arg(long, default_value = "")]
+    #[serde(default)]
+    pub(crate) reason: String,
+}
+
+impl Named {
+    /// Returns the subject that the text names.
+    pub(crate) fn parse(&self) -> Result<Subject> {
+        let text = self.value.as_str();
+        match self.kind {
+            SubjectType::Author => text.parse().map(|PubkeyText(key)| Subject::Author(key)),
+            SubjectType::Event => {
+                let id = EventId::parse(text).map(Subject::Event);
+                id.with_context(|| format!("{text:?} is not an event id: use 64 lowercase hexadecimal digits"))
+            }
+            SubjectType::Kind => {
+                let kind = text.parse().ok().map(|kind| Subject::Kind(Kind(kind)));
+                kind.with_context(|| format!("{text:?} is not a kind from 0 to 65535"))
+            }
+            SubjectType::Client => {
+                let address = text.parse::<IpAddr>().ok().map(Subject::client);
+                let network = || text.parse::<IpNet>().ok().map(Subject::clients);
+                address
+                    .or_else(network)
+                    .with_context(|| format!("{text:?} is not an IP address, or a network like 203.0.113.0/24"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn commands_are_as_documented() {
+        let table = [
+            (ControlCommand::Status, r#"{"command":"status"}"#),
+            (ControlCommand::Disconnect { id: 7 }, r#"{"command":"disconnect","id":7}"#),
+            (ControlCommand::LogLevel { level: "debug".into() }, r#"{"command":"log-level","level":"debug"}"#),
+        ];
+        for (command, json) in table {
+            assert_eq!(serde_json::to_string(&command).unwrap(), json);
+            assert_eq!(serde_json::from_str::<ControlCommand>(json).unwrap(), command);
+        }
+    }
+}
