@@ -1,55 +1,44 @@
 //! The binary `birdhouse`: reads the settings, connects the crates and runs one command.
+//!
+//! # Folders
+//!
+//! Each may use those above it, and the files beside them.
+//!
+//! | folder | what lives there |
+//! |---|---|
+//! | `config` | settings and commands, from flags, variables and the configuration file; secrets |
+//! | `process` | this process in its operating system: signals, systemd, limits, the log |
+//! | `sockets` | listeners, from settings to bound sockets, and their addresses for users and Tor |
+//! | `storage` | the stores of index and events: files, or a cluster |
+//! | `cluster` | more than one process: an index on a cluster, replicas, fronts of a relay |
+//! | `index` | the index of the chain and its sources |
+//! | `services` | the protocols that clients speak: Electrum, REST, Nostr |
+//! | `operator` | the operator's tools: `birdhouse ctl`, dashboard, metrics, health, backups |
+//! | `app` | the server: all parts that the settings enable |
+//! | `commands` | one file for each command |
+//! | `doctor` | `birdhouse doctor`: it looks for what is wrong |
+//!
+//! `manual` has the tests that compare the documentation with the settings.
 #![forbid(unsafe_code)]
 
-mod accept;
-mod answer_text;
-mod app;
-mod bind;
-mod build_space;
-#[cfg(feature = "cluster")]
-mod cluster;
-#[cfg(not(feature = "cluster"))]
-#[path = "no_cluster.rs"]
-mod cluster;
-mod commands;
 mod config;
-mod connections;
-mod control;
-mod ctl;
+mod process;
+
+mod sockets;
+mod storage;
+
+mod cluster;
+mod index;
+
+mod operator;
+mod services;
+
+mod app;
+mod commands;
 mod doctor;
-mod event_store;
-mod file_limit;
-mod follow;
-mod health;
-mod index_store;
-mod listeners;
-mod log;
+
 #[cfg(test)]
 mod manual;
-mod metrics;
-mod node_watch;
-mod onion;
-mod ops;
-mod private;
-mod progress;
-mod rates;
-mod relay;
-mod relay_settings;
-mod relay_writer;
-mod reload;
-mod replicas;
-mod rest;
-mod rules;
-mod secrets;
-mod setup;
-mod shown;
-mod shutdown;
-mod signals;
-mod status;
-mod stores;
-mod systemd;
-mod usage;
-mod welcome;
 
 use std::process::ExitCode;
 
@@ -57,8 +46,8 @@ use anyhow::Result;
 use tikv_jemallocator::Jemalloc;
 
 use crate::commands::import::Invalid;
-use crate::config::{Command, CommandLine, Given, Options};
-use crate::log::Level;
+use crate::config::{Command, CommandLine, Given, Options, secrets};
+use crate::process::{Level, file_limit, log, private};
 
 /// Short requests make many small allocations; long ones make a few of megabytes.
 #[global_allocator]

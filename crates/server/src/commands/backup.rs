@@ -8,10 +8,8 @@ use serde::de::DeserializeOwned;
 
 use crate::app;
 use crate::commands::ctl::ask_at_length;
-use crate::config::ControlCommand;
-use crate::config::Options;
-use crate::ctl::{self, Answer};
-use crate::stores::{BackedUp, Checked, Pace, Part, Stores};
+use crate::config::{ControlCommand, Options};
+use crate::operator::{Answer, BackedUp, Checked, Pace, Part, Stores, ctl};
 
 /// Writes a data folder with the published state of index and relay.
 pub(crate) fn back_up(options: &Options, folder: &Path) -> Result<ExitCode> {

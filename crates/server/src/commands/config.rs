@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::config::{Options, Setting};
-use crate::setup;
+use crate::index::setup;
 
 /// Prints the settings as TOML; the origin of each is a comment.
 pub(crate) fn run(options: &Options, settings: &[Setting]) -> ExitCode {

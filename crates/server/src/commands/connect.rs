@@ -7,9 +7,8 @@ use birdhouse_net::Certificate;
 use bitcoin::Network;
 
 use crate::config::Options;
-use crate::listeners::{self, CertificateFiles, Plan};
-use crate::setup;
-use crate::welcome::{self, Endpoint};
+use crate::index::setup;
+use crate::sockets::{CertificateFiles, Endpoint, Plan, listeners, welcome};
 
 /// Prints the addresses of the settings.
 pub(crate) fn run(options: &Options, with_qr: bool) -> Result<ExitCode> {
@@ -49,7 +48,7 @@ fn endpoint(plan: &Plan, options: &Options) -> Result<Endpoint> {
 }
 
 /// Returns the flag of the wallet Electrum for a network.
-pub(crate) fn electrum_flag(network: Network) -> &'static str {
+pub(super) fn electrum_flag(network: Network) -> &'static str {
     match network {
         Network::Bitcoin => "",
         Network::Testnet => "--testnet",

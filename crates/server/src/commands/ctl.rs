@@ -9,9 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::answer_text;
 use crate::config::ControlCommand;
-use crate::ctl::{self, Answer};
+use crate::operator::{Answer, answer_text, ctl};
 
 /// Time for the server to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -49,12 +48,12 @@ pub(crate) fn status(dir: &Path) -> Option<Value> {
 }
 
 /// Sends a command that takes a moment.
-pub(crate) fn ask(socket: &Path, command: &ControlCommand) -> Result<Answer> {
+pub(super) fn ask(socket: &Path, command: &ControlCommand) -> Result<Answer> {
     ask_within(socket, command, Some(ANSWER_TIMEOUT))
 }
 
 /// Sends a command that may take hours.
-pub(crate) fn ask_at_length(socket: &Path, command: &ControlCommand) -> Result<Answer> {
+pub(super) fn ask_at_length(socket: &Path, command: &ControlCommand) -> Result<Answer> {
     ask_within(socket, command, None)
 }
 

@@ -18,8 +18,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use crate::app::App;
 use crate::commands::run::{Listening, serve};
 use crate::config::{Kind, NetworkName, Options};
-use crate::log::Level;
-use crate::shutdown::Shutdown;
+use crate::process::{Level, Shutdown};
 
 /// The same sample chain every time.
 const SEED: u64 = 1;

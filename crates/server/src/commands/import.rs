@@ -19,7 +19,7 @@ use birdhouse_events::{Events, Filter, Query};
 use self::intake::Counts;
 use self::lines::STANDARD;
 use crate::config::Options;
-use crate::relay;
+use crate::services::relay;
 
 /// Events of one page, and bytes of JSON; its last event may go beyond.
 const PAGE: usize = 1000;

@@ -8,9 +8,8 @@ use birdhouse_chain::{Height, Profile};
 use serde::Serialize;
 
 use crate::config::Options;
-use crate::setup::Setup;
-use crate::shutdown::Shutdown;
-use crate::usage;
+use crate::index::Setup;
+use crate::process::{Shutdown, usage};
 
 /// The figures that `--json` prints.
 #[derive(Debug, Serialize)]

@@ -1,4 +1,6 @@
 //! One file per command.
+//!
+//! May use every folder but `doctor`.
 
 pub(crate) mod backup;
 pub(crate) mod bench;

@@ -16,21 +16,16 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
-use crate::app::App;
+use crate::app::{App, Reload, reload};
+use crate::cluster::replicas;
 use crate::commands::connect::electrum_flag;
 use crate::config::{Options, Switch};
-use crate::control::{Bitcoin, Control};
-use crate::index_store::IndexStore;
-use crate::log::Level;
-use crate::node_watch::NodeWatch;
-use crate::rates::{Rates, SAMPLE_INTERVAL};
-use crate::reload::{self, Reload};
-use crate::setup::Setup;
-use crate::shown::Shown;
-use crate::shutdown::Shutdown;
-use crate::signals::Signals;
-use crate::welcome::{self, Endpoint};
-use crate::{ctl, listeners, ops, private, relay, replicas, rest, status, systemd};
+use crate::index::Setup;
+use crate::operator::{Bitcoin, Control, NodeWatch, Rates, SAMPLE_INTERVAL, Shown, ctl, ops, status};
+use crate::process::{Level, Shutdown, Signals, private, systemd};
+use crate::services::{relay, rest};
+use crate::sockets::{Endpoint, listeners, welcome};
+use crate::storage::IndexStore;
 
 /// Blocking threads beyond those for clients: name lookups.
 const SPARE_THREADS: usize = 16;
@@ -62,16 +57,16 @@ pub(crate) fn run(flags: Options, options: &Options, level: Level) -> Result<Exi
 
 /// The addresses in use: the first of each kind.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Listening {
+pub(super) struct Listening {
     pub(crate) electrum: Option<SocketAddr>,
     pub(crate) relay: Option<SocketAddr>,
     pub(crate) rest: Option<SocketAddr>,
-    pub(crate) explorer: Option<SocketAddr>,
+    pub(super) explorer: Option<SocketAddr>,
 }
 
 /// Serves until `until` completes, the operator stops the server, or indexing fails. Calls `listening` once with the
 /// addresses.
-pub(crate) fn serve(
+pub(super) fn serve(
     app: &App,
     shutdown: &Shutdown,
     level: Level,

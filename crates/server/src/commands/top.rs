@@ -12,7 +12,7 @@ use ratatui::widgets::Paragraph;
 
 use super::ctl::ask;
 use crate::config::ControlCommand;
-use crate::ctl::{self, Answer};
+use crate::operator::{Answer, ctl};
 
 /// Interval of the frames.
 const INTERVAL: Duration = Duration::from_secs(2);

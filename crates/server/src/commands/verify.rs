@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use birdhouse_chain::Height;
 
 use crate::config::Options;
-use crate::setup::Setup;
+use crate::index::Setup;
 
 /// Blocks to verify without `--from`, `--to` and `--all`.
 const LAST_BLOCKS: u32 = 1000;

@@ -63,7 +63,7 @@ pub(crate) enum ControlCommand {
 /// Types of subjects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum SubjectType {
+pub(super) enum SubjectType {
     /// The events of an author: hexadecimal or npub.
     Author,
     /// An event by its id in hexadecimal.

@@ -16,7 +16,7 @@ use super::values::socket_addr;
 ///
 /// # Errors
 /// Names the line, and for an unknown setting the present or the most similar name.
-pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     toml::from_str(text).map_err(|error| explain(text, &error))
 }
 
@@ -51,7 +51,7 @@ impl<'a> Unknown<'a> {
 // === deserializers of fields ===
 
 /// Reads a list, which may be written as one text, like a flag's: `"a,b"` for `["a", "b"]`.
-pub(crate) fn list<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -60,7 +60,7 @@ where
 }
 
 /// Reads an address with a port.
-pub(crate) fn addr<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+pub(super) fn addr<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
     let text = String::deserialize(deserializer)?;
     socket_addr(&text).map(Some).map_err(serde::de::Error::custom)
 }

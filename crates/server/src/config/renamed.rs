@@ -1,7 +1,7 @@
 //! Former and misspelt names of settings, values and commands: errors about them name the right one.
 
 /// Former names and present ones. No former name has two meanings.
-pub(crate) const RENAMED: [(&str, &str); 18] = [
+pub(super) const RENAMED: [(&str, &str); 18] = [
     // `[limits.public]` and `[limits.private]`
     ("handshake", "handshake-timeout"),
     ("first-message", "first-message-timeout"),
@@ -33,7 +33,7 @@ pub(crate) const RENAMED: [(&str, &str); 18] = [
 const EDITS_PERCENT_MAX: usize = 30;
 
 /// Returns a hint at the name that was meant by an unknown `name`, or `None` if none of the `allowed` ones is similar.
-pub(crate) fn hint(name: &str, allowed: &[&str]) -> Option<String> {
+pub(super) fn hint(name: &str, allowed: &[&str]) -> Option<String> {
     let is_present = |(former, present): &&(&str, &str)| *former == name && allowed.contains(present);
     match RENAMED.iter().find(is_present) {
         Some((_, present)) => Some(format!("it is now called {present:?}")),

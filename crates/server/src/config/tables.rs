@@ -68,7 +68,7 @@ pub(crate) enum ListenerKind {
 
 impl ListenerKind {
     /// The kinds that need a certificate.
-    pub(crate) const WITH_TLS: [Self; 6] =
+    pub(super) const WITH_TLS: [Self; 6] =
         [Self::Tls, Self::Wss, Self::RelayTls, Self::RestTls, Self::ReplicasTls, Self::HttpTls];
 }
 

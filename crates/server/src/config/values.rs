@@ -200,7 +200,7 @@ impl From<SocketAddr> for ListenAddr {
 // === parsing ===
 
 /// Parses an address with a port, like `127.0.0.1:7777`.
-pub(crate) fn socket_addr(text: &str) -> Result<SocketAddr> {
+pub(super) fn socket_addr(text: &str) -> Result<SocketAddr> {
     if let Ok(addr) = text.parse() {
         return Ok(addr);
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::facts::{Answer, Facts, Node, PortState, Store};
 use super::finding::Finding;
-use crate::bind;
-use crate::build_space::BuildSpace;
+use crate::index::BuildSpace;
+use crate::sockets::bind;
 
 /// A check.
 pub(super) type Check = fn(&Facts) -> Vec<Finding>;

@@ -14,9 +14,9 @@ pub(crate) enum Depth {
 
 /// Everything that was looked at.
 #[derive(Debug, Clone)]
-pub(crate) struct Facts {
+pub(super) struct Facts {
     /// The first error of the settings; then nothing else could be looked at.
-    pub(crate) settings: Result<(), String>,
+    pub(super) settings: Result<(), String>,
     /// Settings that do nothing or harm.
     pub(crate) warnings: Vec<String>,
     /// State of the wallets' half; `None` if it is off.
@@ -24,8 +24,8 @@ pub(crate) struct Facts {
     /// State of the relay's store; `None` if the relay is off.
     pub(crate) relay: Option<Store>,
     pub(crate) data_dir: Option<Folder>,
-    pub(crate) machine: Machine,
-    pub(crate) ports: Vec<Port>,
+    pub(super) machine: Machine,
+    pub(super) ports: Vec<Port>,
     /// Certificates of the listeners with TLS.
     pub(crate) certificates: Vec<Certificate>,
 }
@@ -36,34 +36,34 @@ pub(crate) struct Bitcoin {
     /// `None` where a copy of a node's blocks is served.
     pub(crate) node: Option<Node>,
     /// The source of blocks that would be used, or why there is none.
-    pub(crate) source: Result<String, String>,
+    pub(super) source: Result<String, String>,
     /// Reasons why cheaper sources would not be used.
-    pub(crate) skipped: Vec<String>,
+    pub(super) skipped: Vec<String>,
     /// Bytes of the node's block files, where they can be read.
-    pub(crate) blocks_bytes: Option<u64>,
+    pub(super) blocks_bytes: Option<u64>,
     pub(crate) index: Store,
     /// Folder of the index; `None` if the network is unknown.
-    pub(crate) index_dir: Option<PathBuf>,
+    pub(super) index_dir: Option<PathBuf>,
     /// Height of the index.
-    pub(crate) height: Option<u32>,
+    pub(super) height: Option<u32>,
     /// The node has the index's tip in its chain; `None` if unknown.
-    pub(crate) tip_is_known: Option<bool>,
+    pub(super) tip_is_known: Option<bool>,
 }
 
 /// The node.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
+pub(super) struct Node {
     pub(crate) answer: Answer,
     /// Message that the data folder holds another network only.
-    pub(crate) other_network: Option<String>,
+    pub(super) other_network: Option<String>,
     /// Methods that this login may not call.
-    pub(crate) forbidden: Vec<&'static str>,
+    pub(super) forbidden: Vec<&'static str>,
     /// Where it should publish ZMQ messages, and whether something listens there.
-    pub(crate) zmq: Option<(String, bool)>,
+    pub(super) zmq: Option<(String, bool)>,
     /// Warning that RPC crosses a network in the clear.
-    pub(crate) clear_rpc: Option<String>,
+    pub(super) clear_rpc: Option<String>,
     /// Time of its tip and offset to its peers' clocks, both in seconds.
-    pub(crate) clock: Option<(u64, i64)>,
+    pub(super) clock: Option<(u64, i64)>,
 }
 
 /// The node's answer.
@@ -83,7 +83,7 @@ pub(crate) enum Answer {
 
 /// A store of the index or of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Store {
+pub(super) enum Store {
     /// Not made yet.
     Absent,
     /// In use by a running server.
@@ -98,43 +98,43 @@ pub(crate) enum Store {
 
 /// A folder and the access to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Folder {
-    pub(crate) path: PathBuf,
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
     /// Permission bits; `None` if it does not exist.
-    pub(crate) mode: Option<u32>,
+    pub(super) mode: Option<u32>,
     /// This user can write to it, or create it.
-    pub(crate) is_writable: bool,
+    pub(super) is_writable: bool,
 }
 
 /// The machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Machine {
-    pub(crate) disk_free_bytes: Option<u64>,
-    pub(crate) memory_free_bytes: Option<u64>,
+pub(super) struct Machine {
+    pub(super) disk_free_bytes: Option<u64>,
+    pub(super) memory_free_bytes: Option<u64>,
     /// Memory that the first build and the cache take by the settings, bytes.
-    pub(crate) memory_wanted_bytes: u64,
+    pub(super) memory_wanted_bytes: u64,
     /// Bytes of the index for one byte of blocks, in percent, for the chosen profile.
-    pub(crate) index_percent: u64,
+    pub(super) index_percent: u64,
     /// Bound on the temporary files of the build, bytes.
-    pub(crate) build_temp_bytes: u64,
-    pub(crate) files_max: u64,
+    pub(super) build_temp_bytes: u64,
+    pub(super) files_max: u64,
     /// Sum of the bounds on connections.
-    pub(crate) connections_max: u64,
+    pub(super) connections_max: u64,
     /// Seconds since 1970.
-    pub(crate) now: u64,
+    pub(super) now: u64,
 }
 
 /// An address to listen on.
 #[derive(Debug, Clone)]
-pub(crate) struct Port {
+pub(super) struct Port {
     pub(crate) name: String,
-    pub(crate) addr: SocketAddr,
-    pub(crate) state: PortState,
+    pub(super) addr: SocketAddr,
+    pub(super) state: PortState,
 }
 
 /// The state of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PortState {
+pub(super) enum PortState {
     Free,
     /// Something accepts connections there while our server runs.
     Ours,
@@ -144,8 +144,8 @@ pub(crate) enum PortState {
 
 /// A certificate.
 #[derive(Debug, Clone)]
-pub(crate) struct Certificate {
-    pub(crate) listener: String,
+pub(super) struct Certificate {
+    pub(super) listener: String,
     /// End of its validity, seconds since 1970; `None` for the self-signed one, which is not made yet.
-    pub(crate) until: Result<Option<u64>, String>,
+    pub(super) until: Result<Option<u64>, String>,
 }

@@ -19,10 +19,14 @@ use serde_json::{Value, json};
 use x509_cert::der::Decode as _;
 
 use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Port, PortState, Store};
-use crate::config::{Options, ProfileName};
-use crate::health::DAMAGED;
-use crate::listeners::{CertificateFiles, Plan};
-use crate::{app, build_space, commands, file_limit, index_store, listeners, relay, secrets, setup};
+use crate::config::{Options, ProfileName, secrets};
+use crate::index::{build_space, setup};
+use crate::operator::DAMAGED;
+use crate::process::file_limit;
+use crate::services::relay;
+use crate::sockets::{CertificateFiles, Plan, listeners};
+use crate::storage::index_store;
+use crate::{app, commands};
 
 const MIB: u64 = 1 << 20;
 /// Time for a connection to the node's ZMQ address.

@@ -17,7 +17,7 @@ const LOGGED_MAX: u64 = 10;
 const BATCHES_WAITING: usize = 1;
 
 /// Something that may be an event.
-pub(crate) trait Candidate: Send + Sync {
+pub(super) trait Candidate: Send + Sync {
     /// Returns the candidate's name for the log, which never contains text of its author.
     fn name(&self) -> String;
 
@@ -26,17 +26,17 @@ pub(crate) trait Candidate: Send + Sync {
 }
 
 /// Candidates that one commit makes durable.
-pub(crate) struct Batch<C> {
-    pub(crate) candidates: Vec<C>,
+pub(super) struct Batch<C> {
+    pub(super) candidates: Vec<C>,
     /// Progress that the batch stands for, in units of the progress bar.
-    pub(crate) steps: u64,
+    pub(super) steps: u64,
     /// Events of the source that are no candidates because the relay has them.
-    pub(crate) present: u64,
+    pub(super) present: u64,
 }
 
 /// Reasons to skip a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Skipped {
+pub(super) enum Skipped {
     /// Not an event, with the cause.
     Malformed(String),
     /// A wrong id or signature, with the cause.
@@ -51,15 +51,15 @@ pub(crate) enum Skipped {
 
 /// Numbers of candidates by outcome.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) stored: u64,
-    pub(crate) duplicates: u64,
-    pub(crate) superseded: u64,
-    pub(crate) deleted: u64,
-    pub(crate) expired: u64,
-    pub(crate) malformed: u64,
-    pub(crate) forged: u64,
-    pub(crate) ephemeral: u64,
+pub(super) struct Counts {
+    pub(super) stored: u64,
+    pub(super) duplicates: u64,
+    pub(super) superseded: u64,
+    pub(super) deleted: u64,
+    pub(super) expired: u64,
+    pub(super) malformed: u64,
+    pub(super) forged: u64,
+    pub(super) ephemeral: u64,
 }
 
 /// A verified event, or the name of a skipped candidate and the reason.
@@ -74,7 +74,7 @@ struct VerifiedBatch {
 
 /// Imports all batches that `next` returns. After each commit calls `progress` with the batch's steps and the counts so
 /// far.
-pub(crate) fn import<C: Candidate>(
+pub(super) fn import<C: Candidate>(
     events: &Events,
     mut next: impl FnMut() -> Result<Option<Batch<C>>>,
     progress: impl FnMut(u64, &Counts) + Send,
@@ -149,7 +149,7 @@ fn verify_one<C: Candidate>(candidate: &C) -> Verified {
 
 impl Counts {
     /// Returns the number of candidates that are no valid events of a relay.
-    pub(crate) fn invalid(&self) -> u64 {
+    pub(super) fn invalid(&self) -> u64 {
         self.malformed + self.forged + self.ephemeral
     }
 

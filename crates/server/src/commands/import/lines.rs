@@ -85,7 +85,7 @@ mod tests {
     use super::super::tests::event;
     use super::*;
     use crate::config::Options;
-    use crate::relay;
+    use crate::services::relay;
 
     #[test]
     fn a_batch_has_a_bound_of_lines_and_of_bytes() {

@@ -1,0 +1,122 @@
+//! The parts of the server that the settings enable: the index and server for wallets, the relay, or both.
+//!
+//! May use `operator` and what that uses.
+
+pub(crate) mod reload;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use birdhouse_dashboard::Endpoint;
+use birdhouse_electrum::ServerLimits;
+
+pub(crate) use self::reload::Reload;
+use crate::cluster::replicas;
+use crate::config::Options;
+use crate::index::{Setup, setup};
+use crate::operator::{Part, Stores, ops, public_endpoints};
+use crate::process::{Signals, file_limit};
+use crate::services::{relay, rest};
+use crate::sockets::{Onion, listeners};
+
+/// Everything opened and not served yet.
+pub(crate) struct App {
+    pub(crate) bitcoin: Option<Arc<Setup>>,
+    pub(crate) relay: Option<relay::Opened>,
+    pub(crate) rest: Option<rest::Opened>,
+    /// The listeners for replicas.
+    pub(crate) replicas: Option<replicas::Plans>,
+    pub(crate) ops: Option<ops::Plan>,
+    /// The onion service to ask Tor for.
+    pub(crate) onion: Option<Onion>,
+    /// Public addresses of listeners for wallets.
+    pub(crate) public: Vec<Endpoint>,
+    /// Settings that do nothing in their combination.
+    pub(crate) warnings: Vec<String>,
+    /// Signals that change the running server.
+    pub(crate) signals: Signals,
+    /// The settings of flags and variables, without those of the file.
+    pub(crate) flags: Options,
+    /// Bounds that wallets and relay share.
+    pub(crate) limits: ServerLimits,
+    /// Folder of the control socket.
+    pub(crate) ctl_dir: PathBuf,
+    /// Folder of all data.
+    pub(crate) data_dir: PathBuf,
+}
+
+impl App {
+    /// Opens the parts that the settings enable.
+    pub(crate) fn open(options: &Options) -> Result<Self> {
+        if !options.has_bitcoin() && listeners::plan_relay(options)?.is_empty() {
+            bail!("nothing to serve: --bitcoin is off and --relay-addr is unset; set one of them");
+        }
+        let replicas = replicas::Plans::of(options)?;
+        let mut bitcoin = options.has_bitcoin().then(|| Setup::open(options)).transpose()?;
+        let mut relay = relay::open(options)?;
+        let mut rest = rest::open(options, bitcoin.is_some())?;
+        fit_connections(file_limit::raise(), bitcoin.as_mut(), relay.as_mut(), rest.as_mut());
+        let ctl_dir = match &bitcoin {
+            Some(setup) => setup.index_dir.clone(),
+            None => relay::folder(options)?,
+        };
+        let hosts = options.public_host.as_deref().unwrap_or_default();
+        let public = bitcoin.as_ref().map(|setup| public_endpoints(hosts, setup.network)).unwrap_or_default();
+        let limits = options.limits.clone().unwrap_or_default().server();
+        Ok(Self {
+            bitcoin: bitcoin.map(Arc::new),
+            rest,
+            replicas,
+            relay,
+            ops: ops::Plan::of(options),
+            onion: Onion::plan(options)?,
+            public,
+            warnings: options.warnings(),
+            signals: Signals::default(),
+            flags: options.clone(),
+            limits,
+            ctl_dir,
+            data_dir: options.data_dir()?,
+        })
+    }
+}
+
+impl App {
+    /// Returns the open stores.
+    pub(crate) fn stores(&self) -> Stores {
+        let of_files =
+            |setup: &Arc<Setup>| Some((Part::Index, setup.index_dir.clone(), Arc::clone(setup.store.files()?)));
+        let index = self.bitcoin.iter().filter_map(of_files);
+        let relay = self
+            .relay
+            .iter()
+            .filter_map(|relay| Some((Part::Relay, self.data_dir.join(relay::FOLDER), Arc::clone(relay.files()?))));
+        Stores { data_dir: self.data_dir.clone(), stores: index.chain(relay).collect() }
+    }
+}
+
+/// Reduces the bounds on connections to what the limit of open files allows.
+fn fit_connections(
+    files_max: u64,
+    bitcoin: Option<&mut Setup>,
+    relay: Option<&mut relay::Opened>,
+    rest: Option<&mut rest::Opened>,
+) {
+    let listeners = bitcoin.map(|setup| &mut setup.listeners[..]).unwrap_or_default();
+    let of_listeners = listeners.iter_mut().map(|plan| &mut plan.limits.connections);
+    let others = relay.map(relay::Opened::connections).into_iter().chain(rest.map(rest::Opened::connections));
+    let mut bounds: Vec<_> = of_listeners.chain(others).collect();
+    if let Some(connections) = file_limit::fit(files_max, &mut bounds) {
+        tracing::warn!(
+            files_max,
+            connections,
+            "fitted the bounds on connections to the limit of open files; raise it (LimitNOFILE=, `ulimit -n`) for more"
+        );
+    }
+}
+
+/// Returns the folder of the control socket without opening anything.
+pub(crate) fn ctl_dir(options: &Options) -> Result<PathBuf> {
+    if options.has_bitcoin() { setup::index_dir(options) } else { relay::folder(options) }
+}

@@ -1,0 +1,63 @@
+//! Signals that change a running server: SIGHUP and SIGUSR1.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use birdhouse_net::Certificate;
+use birdhouse_relay::Relay;
+
+use crate::config::Options;
+use crate::index::Setup;
+use crate::process::{Level, Signals};
+use crate::services::relay_settings;
+
+/// The parts that take new settings while they run.
+pub(crate) struct Reload {
+    /// The settings of flags and variables; those of the file are read each time.
+    pub(crate) flags: Options,
+    pub(crate) level: Level,
+    pub(crate) certificates: Vec<Arc<Certificate>>,
+    pub(crate) relay: Option<Arc<Relay>>,
+}
+
+impl Reload {
+    /// Reads settings and certificates at each SIGHUP. A file with an error changes nothing.
+    pub(crate) async fn serve(self, signals: Signals) {
+        loop {
+            signals.reloaded().await;
+            match self.read() {
+                Ok(()) => tracing::info!(
+                    "read certificates, log level, and the relay's lists, rates, retention rules and floor of free disk \
+                     again; other settings apply at the next start"
+                ),
+                Err(error) => tracing::error!(error = format!("{error:#}"), "kept the settings"),
+            }
+        }
+    }
+
+    fn read(&self) -> Result<()> {
+        let options = self.flags.clone().with_file()?;
+        self.level.set(options.log.as_deref().unwrap_or(Level::DEFAULT))?;
+        if let Some(relay) = &self.relay {
+            relay.reload(relay_settings::settings(&options));
+        }
+        for certificate in &self.certificates {
+            certificate.reload();
+        }
+        Ok(())
+    }
+}
+
+/// Brings the index to the node's tip and mempool at each SIGUSR1, without waiting for the node's next announcement.
+pub(crate) async fn look(signals: Signals, setup: Arc<Setup>) {
+    let Some(node) = setup.node.clone() else { return };
+    loop {
+        signals.looked().await;
+        let (index, node) = (Arc::clone(&setup.index), Arc::clone(&node));
+        match tokio::task::spawn_blocking(move || index.sync(&*node)).await {
+            Ok(Ok(changed)) => tracing::info!(changed, "asked the node for news"),
+            Ok(Err(error)) => tracing::warn!(%error, "failed to ask the node for news"),
+            Err(error) => tracing::error!(%error, "failed to ask the node for news"),
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Opens node, store and index from the settings, for every command that needs them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use birdhouse_chain::source::{BlockSource, Node, SourceErrorKind};
+use birdhouse_chain::{BuildOptions, BuildReport, Index, Profile, Waiting};
+use birdhouse_node::{BlockFiles, CoreNode, NodeConf, NodeOptions, Rpc, ZmqSequence, check_node};
+use bitcoin::Network;
+
+use crate::cluster::{cql, follow};
+use crate::config::{Options, ProfileName, secrets};
+use crate::index::build_space::BuildSpace;
+use crate::index::{build_space, progress};
+use crate::process::{Shutdown, private};
+use crate::sockets::{Plan, listeners};
+use crate::storage::{IndexStore, open_files};
+
+const MB: u64 = 1_000_000;
+/// Pause before the next request to a node that is not ready.
+const NODE_RETRY: Duration = Duration::from_secs(2);
+
+/// The index and its sources.
+pub(crate) struct Setup {
+    pub(crate) index: Arc<Index>,
+    pub(crate) store: IndexStore,
+    /// `None` when a blocks directory is served without a node.
+    pub(crate) node: Option<Arc<dyn Node>>,
+    /// The same node, with connections for what clients ask for: the index waits for none of them.
+    pub(crate) node_of_clients: Option<Arc<dyn Node>>,
+    pub(crate) rpc: Option<Arc<Rpc>>,
+    pub(crate) network: Network,
+    pub(crate) profile: Profile,
+    pub(crate) index_dir: PathBuf,
+    pub(crate) build_options: BuildOptions,
+    /// Disk space of the first build; `None` if the block files are not here.
+    space: Option<BuildSpace>,
+    pub(crate) listeners: Vec<Plan>,
+    /// Folder of the self-signed certificate.
+    pub(crate) data_dir: PathBuf,
+    pub(crate) electrum_settings: birdhouse_electrum::Settings,
+}
+
+impl Setup {
+    /// Finds the node, opens the store and the index.
+    pub(crate) fn open(options: &Options) -> Result<Self> {
+        let (network, node, source) = match &options.blocks_dir {
+            Some(blocks_dir) if options.node_dir.is_none() => without_node(options, blocks_dir)?,
+            _ => with_node(options)?,
+        };
+        tracing::info!(%network, source = source.describe(), "opened the block source");
+        let index_dir = options.index_dir(network)?;
+        private::folder(&index_dir)?;
+        // On a cluster this may wait for another process.
+        let (store, index) = match (&options.follow, &options.store) {
+            (Some(url), _) => {
+                let (follower, index) = follow::open(options, url, network, &index_dir, &source)?;
+                (IndexStore::Copied(follower), index)
+            }
+            (None, Some(address)) => cql::open(options, address, network, &index_dir, &source)?,
+            (None, None) => open_files(options, network, &index_dir, source)?,
+        };
+        let electrum_settings = electrum_settings(options, network)?;
+        let calls = usize::from(electrum_settings.limits.node_calls());
+        let node_of_clients = node.as_ref().map(|node| node.of_clients(calls));
+        // Reads of the index ask the node without a turn of it. With connections of their own they take none of those
+        // that a turn promises.
+        if let Some(node) = &node {
+            index.set_node_of_clients(node.of_clients(calls));
+        }
+        Ok(Self {
+            store,
+            rpc: node.as_ref().map(|conf| Arc::clone(&conf.rpc)),
+            node_of_clients,
+            node: node.map(NodeAccess::into_node),
+            network,
+            profile: index.profile(),
+            build_options: build_options(options, network, &index_dir),
+            space: build_space(options),
+            index_dir,
+            listeners: listeners::plan(options, network)?,
+            data_dir: options.data_dir()?,
+            electrum_settings,
+            index: Arc::new(index),
+        })
+    }
+
+    /// Runs the first build and reports its progress; `None` if the index was already built. Retries while the node
+    /// is unreachable or reorganizes its chain.
+    pub(crate) fn build(&self, shutdown: &Shutdown) -> Result<Option<BuildReport>> {
+        if self.store.replica().is_some() {
+            bail!("failed to build the index: another process writes it; unset follow, or set role = \"indexer\"");
+        }
+        if self.index.is_ready() {
+            return Ok(self.index.build(None, &self.build_options)?);
+        }
+        self.log_disk_space();
+        let report = loop {
+            self.wait_for_node(shutdown)?;
+            match self.build_once() {
+                Err(birdhouse_chain::Error::Source(error))
+                    if self.node.is_some() && error.kind != SourceErrorKind::Permanent =>
+                {
+                    tracing::warn!(%error, "failed to build from the node, retrying");
+                    std::thread::sleep(NODE_RETRY);
+                }
+                Err(error) => bail!(
+                    "failed to build the index, to be resumed by the next run: {}",
+                    error.advised(&self.index_dir)
+                ),
+                Ok(built) => break built,
+            }
+        };
+        if let Some(report) = &report {
+            tracing::info!(blocks = report.blocks, txs = report.txs, scripts = report.scripts, "built the index");
+        }
+        Ok(report)
+    }
+
+    /// Logs how much the build needs and how much is free, with a warning if it may not suffice.
+    fn log_disk_space(&self) {
+        let Some(BuildSpace { index, temp, peak }) = self.space else { return };
+        let temp_dir = self.build_options.temp_dir.ancestors().find(|folder| folder.exists());
+        let free =
+            temp_dir.and_then(birdhouse_store::disk_free_bytes).zip(birdhouse_store::disk_free_bytes(&self.index_dir));
+        let Some((temp_free, index_free)) = free else { return };
+        let (index_dir, temp_dir) = (self.index_dir.display(), self.build_options.temp_dir.display());
+        tracing::info!(%index_dir, index_mb = index / MB, free_mb = index_free / MB, "estimated the size of the index");
+        tracing::info!(%temp_dir, temp_mb = temp / MB, free_mb = temp_free / MB, "estimated the temporary files");
+        let shares_disk = self.build_options.temp_dir.starts_with(&self.index_dir);
+        if index_free < if shares_disk { peak } else { index } || temp_free < temp {
+            tracing::warn!(
+                "the disk may become full during the first build; set build-temp-dir to another disk, lower \
+                 build-temp-mib, or choose profile = \"lean\""
+            );
+        }
+    }
+
+    fn build_once(&self) -> birdhouse_chain::Result<Option<BuildReport>> {
+        let tip = self.node.as_ref().map(|node| node.best_block()).transpose()?;
+        let _reporter = progress::report(&self.index);
+        self.index.build(tip.map(|tip| tip.hash), &self.build_options)
+    }
+
+    /// Indexes up to the node's tip once.
+    pub(crate) fn catch_up(&self, shutdown: &Shutdown) -> Result<()> {
+        self.wait_for_node(shutdown)?;
+        match &self.node {
+            Some(node) => Ok(self.index.catch_up(&**node, shutdown.flag())?),
+            None => Ok(()),
+        }
+    }
+
+    /// Builds the index, then follows the node's tip until shutdown. Without a node, only waits.
+    pub(crate) fn keep_indexed(&self, shutdown: &Shutdown) -> Result<()> {
+        if let Some(replica) = self.store.replica() {
+            let node =
+                self.node.as_ref().context("failed to follow the published index: there is no node; set node-dir")?;
+            let followed = self.index.follow_published(replica, &**node, shutdown.flag());
+            return followed.context("failed to follow the published index");
+        }
+        self.build(shutdown)?;
+        if let Some(node) = &self.node {
+            return self.index.follow(&**node, shutdown.flag()).context("failed to follow the node");
+        }
+        while !shutdown.is_requested() {
+            std::thread::park_timeout(NODE_RETRY);
+        }
+        Ok(())
+    }
+
+    /// Waits until the node is up and has the chain.
+    fn wait_for_node(&self, shutdown: &Shutdown) -> Result<()> {
+        let Some(rpc) = &self.rpc else { return Ok(()) };
+        let mut last = String::new();
+        while !shutdown.is_requested() {
+            match check_node(rpc, self.network) {
+                Ok(_) => {
+                    self.index.clear_waiting();
+                    return Ok(());
+                }
+                Err(error) if error.kind == SourceErrorKind::Permanent => bail!(error),
+                Err(error) => {
+                    last.clone_from(&error.message);
+                    self.index.set_waiting(Waiting::NodeNotReady { message: error.message });
+                    std::thread::sleep(NODE_RETRY);
+                }
+            }
+        }
+        bail!("stopped while waiting for the node: {last}")
+    }
+}
+
+pub(super) type Parts = (Network, Option<NodeAccess>, Arc<dyn BlockSource>);
+
+/// The node's interfaces.
+pub(crate) struct NodeAccess {
+    rpc: Arc<Rpc>,
+    zmq_sequence: Option<String>,
+}
+
+impl NodeAccess {
+    fn of_clients(&self, connections: usize) -> Arc<dyn Node> {
+        Arc::new(CoreNode::new(Arc::new(self.rpc.with_own_connections(connections))))
+    }
+
+    fn into_node(self) -> Arc<dyn Node> {
+        let node = CoreNode::new(self.rpc);
+        Arc::new(match &self.zmq_sequence {
+            Some(address) => node.with_zmq(ZmqSequence::subscribe(address)),
+            None => node,
+        })
+    }
+}
+
+/// Returns the folder of the index without opening anything.
+pub(crate) fn index_dir(options: &Options) -> Result<PathBuf> {
+    let network = match options.network {
+        Some(network) => network.into(),
+        None => node_conf(options)?.network,
+    };
+    options.index_dir(network)
+}
+
+/// Finds the node.
+pub(crate) fn node_conf(options: &Options) -> Result<NodeConf> {
+    let found = NodeOptions {
+        node_dir: Some(options.node_dir()?),
+        blocks_dir: options.blocks_dir.clone(),
+        network: options.network.map(Network::from),
+        rpc_address: options.rpc_addr.clone(),
+        rpc_user: secrets::rpc_login(options)?,
+        rpc_cookie: options.rpc_cookie_file.clone(),
+        zmq_sequence: options.zmq_sequence_addr.clone(),
+    };
+    Ok(NodeConf::find(&found, None)?)
+}
+
+fn with_node(options: &Options) -> Result<Parts> {
+    let conf = node_conf(options)?;
+    if let Some(warning) = secrets::clear_rpc(&conf.rpc_address) {
+        tracing::warn!("{warning}");
+    }
+    let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth.clone()));
+    ask_first(&rpc, &conf, options)?;
+    let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc));
+    let source = source.map_err(|error| match options.relay_addr {
+        Some(_) => anyhow!("{error}. To run the relay alone, without a node, set bitcoin = \"off\" (--bitcoin off)"),
+        None => error.into(),
+    })?;
+    let source = source.source;
+    // Nobody waits for the messages of a node that is polled.
+    let zmq_sequence = conf.zmq_sequence.filter(|_| options.rpc_poll_secs.is_none());
+    Ok((conf.network, Some(NodeAccess { rpc, zmq_sequence }), source.into()))
+}
+
+/// Asks the node before its block files are read, so that a wrong password, port or network is the first and only
+/// message. A node that does not answer yet is waited for later.
+fn ask_first(rpc: &Rpc, conf: &NodeConf, options: &Options) -> Result<()> {
+    let Err(error) = check_node(rpc, conf.network) else { return Ok(()) };
+    if error.kind == SourceErrorKind::Permanent {
+        bail!(error);
+    }
+    if options.blocks_dir.is_none()
+        && let Some(message) = conf.other_network()
+    {
+        bail!("{message}");
+    }
+    tracing::warn!(%error, "the node does not answer yet");
+    Ok(())
+}
+
+/// Opens the block files of no running node.
+pub(crate) fn without_node(options: &Options, blocks_dir: &Path) -> Result<Parts> {
+    let network = options.network.context("--network is not set; --blocks-dir without --node-dir needs it")?.into();
+    let source = BlockFiles::open(blocks_dir, network)?;
+    Ok((network, None, Arc::new(source)))
+}
+
+/// Estimates the disk space of the first build.
+fn build_space(options: &Options) -> Option<BuildSpace> {
+    let blocks_dir = match &options.blocks_dir {
+        Some(blocks_dir) => blocks_dir.clone(),
+        None => node_conf(options).ok()?.blocks_dir,
+    };
+    let percent = build_space::index_percent(options.profile.unwrap_or(ProfileName::Full));
+    let temp_max = options.sizes().build_temp;
+    Some(BuildSpace::estimate(build_space::block_bytes(&blocks_dir)?, percent, temp_max))
+}
+
+/// Returns the folder of temporary files: one of its own, because the build removes leftovers in it.
+fn temp_dir(options: &Options, network: Network, index_dir: &Path) -> PathBuf {
+    match &options.build_temp_dir {
+        Some(folder) => folder.join(format!("birdhouse-build-{network}")),
+        None => index_dir.join("build"),
+    }
+}
+
+fn build_options(options: &Options, network: Network, index_dir: &Path) -> BuildOptions {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let sizes = options.sizes();
+    BuildOptions {
+        temp_dir: temp_dir(options, network, index_dir),
+        threads: options.build_threads.unwrap_or(processors).max(1),
+        memory_bytes: sizes.build_memory,
+        temp_bytes: sizes.build_temp,
+        reorg_blocks: options.build_reorg_blocks.unwrap_or(BuildOptions::REORG_BLOCKS),
+    }
+}
+
+fn electrum_settings(options: &Options, network: Network) -> Result<birdhouse_electrum::Settings> {
+    let hosts = listeners::hosts(options.public_host.as_deref().unwrap_or_default(), network);
+    let discovery = options.peer.as_deref().map(|peers| listeners::discovery(peers, network)).transpose()?;
+    let limits = options.limits.clone().unwrap_or_default().server();
+    let pages = listeners::web_pages(options);
+    let mut settings =
+        birdhouse_electrum::Settings { hosts, discovery, limits, pages, ..birdhouse_electrum::Settings::default() };
+    if let Some(name) = &options.server_name {
+        settings.server_version.clone_from(name);
+    }
+    if let Some(banner) = &options.banner {
+        settings.banner.clone_from(banner);
+    }
+    if let Some(address) = &options.donation_address {
+        settings.donation_address.clone_from(address);
+    }
+    Ok(settings)
+}

@@ -1,0 +1,60 @@
+//! The open connections of all protocols, for `birdhouse ctl` and the dashboard.
+
+use std::time::Duration;
+
+use birdhouse_net::ConnectionInfo;
+use serde_json::{Value, json};
+
+use crate::operator::control::Control;
+
+/// A connection and the protocol that it speaks.
+#[derive(Debug)]
+pub(super) struct Connection {
+    protocol: &'static str,
+    pub(super) info: ConnectionInfo,
+}
+
+/// Lists the connections, the oldest first.
+pub(super) fn list(control: &Control) -> Vec<Connection> {
+    let of = |protocol: &'static str, open: Vec<ConnectionInfo>| {
+        open.into_iter().map(move |info| Connection { protocol, info })
+    };
+    let mut all: Vec<Connection> = Vec::new();
+    all.extend(control.bitcoin.iter().flat_map(|bitcoin| of("Electrum", bitcoin.electrum.connections())));
+    all.extend(control.rest.iter().flat_map(|rest| of("REST", rest.connections())));
+    all.extend(control.relay.iter().flat_map(|relay| of("Nostr", relay.connections())));
+    all.sort_by_key(|connection| connection.info.id);
+    all
+}
+
+/// Ends a connection. Returns false if there is none of this number.
+pub(super) fn disconnect(control: &Control, id: u64) -> bool {
+    control.bitcoin.as_ref().is_some_and(|bitcoin| bitcoin.electrum.disconnect(id))
+        || control.rest.as_ref().is_some_and(|rest| rest.disconnect(id))
+        || control.relay.as_ref().is_some_and(|relay| relay.disconnect(id))
+}
+
+impl Connection {
+    /// Returns its part of the answer to `birdhouse ctl connections`.
+    pub(super) fn to_json(&self) -> Value {
+        let Self { protocol, info } = self;
+        json!({
+            "id": info.id,
+            "protocol": protocol,
+            "listener": info.listener,
+            "client": info.client,
+            "age_s": info.age.as_secs(),
+            "requests": info.requests,
+            "bytes_in": info.bytes_in,
+            "bytes_out": info.bytes_out,
+            "subscriptions": info.subscriptions,
+            "work_ms": millis(info.work),
+            "client_work_ms": millis(info.client_work),
+        })
+    }
+}
+
+/// Returns a time in milliseconds.
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

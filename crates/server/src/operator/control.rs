@@ -1,0 +1,135 @@
+//! Handles on the running process for the operator's tools: metrics, health and `birdhouse ctl`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use birdhouse_chain::source::BlockId;
+use birdhouse_chain::{Index, MergeState, Syncing, Waiting};
+use birdhouse_electrum::{Overview, Server};
+use birdhouse_node::{CallCounts, Rpc};
+use birdhouse_relay::Relay;
+use bitcoin::Network;
+use tokio::sync::Notify;
+
+use crate::operator::health::{Halves, Health, NodeState};
+use crate::operator::node_watch::NodeWatch;
+use crate::operator::rates::Rates;
+use crate::operator::shown::Shown;
+use crate::operator::stores::{Part, Stores};
+use crate::process::{Level, Usage, usage};
+use crate::storage::IndexStore;
+
+/// Handles on the parts of the process.
+pub(crate) struct Control {
+    pub(crate) started: Instant,
+    pub(crate) level: Level,
+    /// A folder of the server's data.
+    pub(crate) folder: PathBuf,
+    /// `None` where wallets are not served.
+    pub(crate) bitcoin: Option<Bitcoin>,
+    pub(crate) relay: Option<Arc<Relay>>,
+    pub(crate) rest: Option<birdhouse_esplora::Server>,
+    pub(crate) stores: Stores,
+    /// Rates of the last minute.
+    pub(crate) rates: Rates,
+    /// The settings that the status shows.
+    pub(crate) shown: Shown,
+    /// Notified when the operator stops the server.
+    pub(crate) stop: Notify,
+}
+
+/// Handles on the parts that serve wallets.
+pub(crate) struct Bitcoin {
+    pub(crate) network: Network,
+    pub(crate) electrum: Server,
+    pub(crate) index: Arc<Index>,
+    pub(crate) store: IndexStore,
+    /// `None` without a node.
+    pub(crate) node: Option<(Arc<Rpc>, Arc<NodeWatch>)>,
+}
+
+/// The state of the process at one moment.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) health: Halves,
+    pub(crate) bitcoin: Option<BitcoinState>,
+    pub(crate) relay: Option<birdhouse_relay::Overview>,
+    pub(crate) rest: Option<birdhouse_esplora::Overview>,
+    pub(super) usage: Option<Usage>,
+    pub(super) disk_free_bytes: Option<u64>,
+    /// Memory of what the log of a store has alone.
+    pub(super) unflushed_bytes: Vec<(Part, u64)>,
+}
+
+/// The state of the parts that serve wallets.
+#[derive(Debug)]
+pub(super) struct BitcoinState {
+    pub(crate) network: Network,
+    pub(crate) electrum: Overview,
+    pub(super) tip: Option<BlockId>,
+    pub(super) sync_percent: u8,
+    pub(crate) node: Option<NodeState>,
+    pub(super) node_calls: Option<CallCounts>,
+    pub(super) cache_bytes: u64,
+    /// Bytes on disk by table and array.
+    pub(super) table_bytes: Vec<(String, u64)>,
+    /// `None` while the index is first built.
+    pub(super) merges: Option<MergeState>,
+    /// Transactions and virtual bytes of the mempool.
+    pub(super) mempool: Option<(usize, u64)>,
+}
+
+impl Control {
+    /// Returns the health of the server.
+    pub(crate) fn health(&self) -> Halves {
+        self.halves(self.bitcoin.as_ref().map(|bitcoin| bitcoin.assess().0))
+    }
+
+    fn halves(&self, bitcoin: Option<Health>) -> Halves {
+        Halves { bitcoin, relay: self.relay.as_ref().map(|relay| relay.health()) }
+    }
+
+    /// Reads the state of every part once.
+    pub(super) fn state(&self) -> State {
+        let (health, bitcoin) = self.bitcoin.as_ref().map(Bitcoin::state).unzip();
+        State {
+            health: self.halves(health),
+            bitcoin,
+            relay: self.relay.as_ref().map(|relay| relay.overview()),
+            rest: self.rest.as_ref().map(birdhouse_esplora::Server::overview),
+            usage: usage::now().ok(),
+            disk_free_bytes: birdhouse_store::disk_free_bytes(&self.folder),
+            unflushed_bytes: self.stores.unflushed_bytes(),
+        }
+    }
+}
+
+impl Bitcoin {
+    fn state(&self) -> (Health, BitcoinState) {
+        let (health, tip, node) = self.assess();
+        let state = BitcoinState {
+            network: self.network,
+            electrum: self.electrum.overview(),
+            tip: tip.ok(),
+            sync_percent: tip.map_or_else(|syncing| syncing.percent, |_| 100),
+            node,
+            node_calls: self.node.as_ref().map(|(rpc, _)| rpc.calls()),
+            cache_bytes: self.store.cache_bytes(),
+            // Sizes that cannot be read are left out: the state is about everything else, too.
+            table_bytes: self.store.sizes().unwrap_or_default(),
+            merges: self.index.merge_state(),
+            mempool: self.index.snapshot().ok().map(|at| (at.mempool().len(), at.mempool().vsize())),
+        };
+        (health, state)
+    }
+
+    /// Returns the health, and the tips of index and node on which it rests.
+    fn assess(&self) -> (Health, Result<BlockId, Syncing>, Option<NodeState>) {
+        let tip = self.index.snapshot().map(|snapshot| snapshot.tip());
+        let node = self.node.as_ref().map(|(_, watch)| watch.state());
+        let failure = || self.store.failure().map(|message| Waiting::Failed { message });
+        let (waiting, damage) = (self.index.waiting().or_else(failure), self.index.damage());
+        (Health::assess(tip, node, waiting, damage, Instant::now()), tip, node)
+    }
+}

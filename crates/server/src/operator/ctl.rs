@@ -1,0 +1,197 @@
+//! The control socket, for `birdhouse ctl`: one line of JSON for the command, one for the answer.
+//!
+//! It lies in the folder of the index, or of the relay where there is no index. Only its owner may open it, so it needs
+//! no other authorization.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use birdhouse_events::Explanation;
+use birdhouse_relay::Verdict;
+use nix::sys::stat::{Mode, fchmod};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::config::{ControlCommand, Decided};
+use crate::operator::connections::Connection;
+use crate::operator::control::Control;
+use crate::operator::stores::{Pace, Stores};
+use crate::operator::{accept, connections, rules, status};
+
+/// Concurrent connections; further ones wait to be accepted.
+pub(crate) const CONNECTIONS_MAX: usize = 8;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 16;
+/// Bytes of a command; a filter may have thousands of authors.
+const COMMAND_BYTES_MAX: u64 = 1 << 20;
+/// Time for a command to arrive, and again for its answer to be read.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Answers of the server: `{"ok": ..}` or `{"error": ".."}`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Answer {
+    /// The result of the command.
+    Ok(Value),
+    /// The cause of its failure.
+    Error(String),
+}
+
+/// Returns the path of the socket in a folder.
+pub(crate) fn path(folder: &Path) -> PathBuf {
+    folder.join("ctl.sock")
+}
+
+/// Returns true if a server answers the socket in a folder.
+pub(crate) fn is_served(folder: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(path(folder)).is_ok()
+}
+
+/// Binds the socket, for its owner alone. Replaces one that an earlier process left: the store's lock proves that no
+/// other process runs.
+pub(crate) fn bind(path: &Path) -> Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("failed to replace the socket {}", path.display()));
+        }
+        _ => {}
+    }
+    bind_private(path).with_context(|| format!("failed to create the socket {}", path.display()))
+}
+
+/// Binds a socket that has its final mode from its first moment: Linux gives a bound socket the mode of the unbound
+/// one.
+fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
+    let socket = UnixSocket::new_stream()?;
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    socket.bind(path)?;
+    socket.listen(BACKLOG)
+}
+
+/// Serves for as long as the future is polled.
+pub(crate) async fn serve(listener: UnixListener, control: Arc<Control>) {
+    let answer = |socket| {
+        let control = Arc::clone(&control);
+        async move {
+            if let Err(error) = serve_connection(socket, &control).await {
+                tracing::debug!(%error, "control connection failed");
+            }
+        }
+    };
+    accept::each(listener, CONNECTIONS_MAX, answer).await;
+}
+
+async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<()> {
+    let (reader, mut writer) = socket.split();
+    let mut line = String::new();
+    timeout(TIMEOUT, BufReader::new(reader.take(COMMAND_BYTES_MAX)).read_line(&mut line)).await??;
+    let command = serde_json::from_str(&line);
+    let answer = match &command {
+        Ok(command @ (ControlCommand::Verify | ControlCommand::Backup { .. })) => {
+            at_length(command.clone(), control.stores.clone()).await
+        }
+        Ok(command) => execute(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
+        Err(error) => Answer::Error(format!("failed to parse the command: {error}")),
+    };
+    let answer = serde_json::to_string(&answer)? + "\n";
+    timeout(TIMEOUT, writer.write_all(answer.as_bytes())).await??;
+    // Only now that the answer is written.
+    if command.is_ok_and(|command| command == ControlCommand::Stop) {
+        control.stop.notify_one();
+    }
+    Ok(())
+}
+
+/// Executes a command that takes long, on a thread of its own that ends with the process.
+async fn at_length(command: ControlCommand, stores: Stores) -> Answer {
+    let (done, answer) = oneshot::channel();
+    std::thread::spawn(move || {
+        let answer = match &command {
+            ControlCommand::Backup { folder } => stores.back_up(folder, Pace::Gentle).map(|done| json!(done)),
+            _ => stores.check(Pace::Gentle).map(|checked| json!(checked)),
+        };
+        // Nobody waits for it any more.
+        let _ = done.send(answer);
+    });
+    let answer = answer.await.context("failed to execute the command: its thread ended early; see the log");
+    answer.flatten().map_or_else(|error| Answer::Error(format!("{error:#}")), Answer::Ok)
+}
+
+/// Executes a command that takes a moment.
+pub(super) fn execute(command: &ControlCommand, control: &Control) -> Result<Answer> {
+    Ok(match command {
+        ControlCommand::Status => Answer::Ok(json!(status::status(control))),
+        ControlCommand::Connections => Answer::Ok(connections::list(control).iter().map(Connection::to_json).collect()),
+        ControlCommand::Disconnect { id } if connections::disconnect(control, *id) => {
+            tracing::info!(id, "closing a connection for the operator");
+            Answer::Ok(json!({ "disconnected": id }))
+        }
+        ControlCommand::Disconnect { id } => {
+            Answer::Error(format!("no connection has the id {id}; list them with `birdhouse ctl connections`"))
+        }
+        ControlCommand::LogLevel { level } => {
+            control.level.set(level)?;
+            tracing::info!(level, "changed the log level for the operator");
+            Answer::Ok(json!({ "level": level }))
+        }
+        ControlCommand::Explain { filter } => match &control.relay {
+            None => Answer::Error(rules::RELAY_IS_OFF.into()),
+            Some(relay) => {
+                relay.explain(filter).map_or_else(Answer::Error, |explanation| Answer::Ok(plan(&explanation)))
+            }
+        },
+        ControlCommand::AcceptReorg => {
+            match control.bitcoin.as_ref().and_then(|bitcoin| bitcoin.index.accept_reorg()) {
+                None => Answer::Error("the index waits for no reorg; see `birdhouse ctl status`".into()),
+                Some(reason) => {
+                    tracing::warn!(%reason, "following the node's chain for the operator");
+                    Answer::Ok(json!({ "accepted": reason.to_string() }))
+                }
+            }
+        }
+        ControlCommand::Ban(Decided { subject, reason }) => {
+            Answer::Ok(rules::decide(control, subject, Verdict::Ban, reason)?)
+        }
+        ControlCommand::Unban(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Ban)?),
+        ControlCommand::Allow(Decided { subject, reason }) => {
+            Answer::Ok(rules::decide(control, subject, Verdict::Allow, reason)?)
+        }
+        ControlCommand::Unallow(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Allow)?),
+        ControlCommand::Banned => Answer::Ok(rules::list(control)?),
+        ControlCommand::Stop => {
+            tracing::info!("stopping for the operator");
+            Answer::Ok(json!({ "stopping": true }))
+        }
+        ControlCommand::Verify | ControlCommand::Backup { .. } => unreachable!("they take long"),
+    })
+}
+
+fn plan(Explanation { steps, cost }: &Explanation) -> Value {
+    json!({ "plan": steps.join(", then "), "postings": cost.postings, "events": cost.events, "rows": cost.rows })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_socket_is_for_its_owner_alone_and_replaces_a_stale_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = path(folder.path());
+        drop(bind(&path).unwrap());
+        assert!(path.exists());
+        let _listener = bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

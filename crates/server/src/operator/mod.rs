@@ -1,0 +1,27 @@
+//! The operator's tools: `birdhouse ctl`, the dashboard, metrics, health, and the open stores for verification and
+//! backups.
+//!
+//! May use `services` and what that uses. No client comes here.
+
+mod accept;
+pub(crate) mod answer_text;
+mod connections;
+mod control;
+pub(crate) mod ctl;
+mod health;
+mod metrics;
+mod node_watch;
+pub(crate) mod ops;
+mod rates;
+mod rules;
+mod shown;
+pub(crate) mod status;
+mod stores;
+
+pub(crate) use self::control::{Bitcoin, Control};
+pub(crate) use self::ctl::Answer;
+pub(crate) use self::health::DAMAGED;
+pub(crate) use self::node_watch::NodeWatch;
+pub(crate) use self::rates::{Rates, SAMPLE_INTERVAL};
+pub(crate) use self::shown::{Shown, public_endpoints};
+pub(crate) use self::stores::{BackedUp, Checked, Pace, Part, Stores};

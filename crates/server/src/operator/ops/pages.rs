@@ -1,0 +1,164 @@
+//! The dashboard: pages by path, and commands from their forms.
+
+use birdhouse_dashboard::{
+    Commands, ConnectionLine, Control as ControlPage, Outcome, SCRIPT, control_page, outcome_page, refusal_page,
+    status_page,
+};
+use birdhouse_web::{ICON, STYLE};
+use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use hyper::{HeaderMap, Response, StatusCode};
+
+use super::form::field;
+use super::guard::Guard;
+use crate::config::ControlCommand;
+use crate::operator::connections::Connection;
+use crate::operator::control::Control;
+use crate::operator::ctl::Answer;
+use crate::operator::{answer_text, connections, ctl, status};
+
+/// Connections on the page; `birdhouse ctl connections` lists all.
+const CONNECTIONS_MAX: usize = 200;
+/// Nothing comes from elsewhere, and no page is shown inside of another.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// With `no-referrer` a browser would send a form without its origin.
+const PAGE_HEADERS: [(HeaderName, &str); 4] = [
+    (CONTENT_SECURITY_POLICY, POLICY),
+    (REFERRER_POLICY, "same-origin"),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (CACHE_CONTROL, "no-store"),
+];
+const HTML: &str = "text/html; charset=utf-8";
+
+/// The dashboard of one process.
+#[derive(Debug)]
+pub(super) struct Dashboard {
+    guard: Guard,
+    has_commands: bool,
+}
+
+/// An answer, and the command that follows once it is sent.
+pub(super) struct Reply {
+    pub(super) response: Response<String>,
+    pub(super) stops: bool,
+}
+
+impl Dashboard {
+    pub(super) fn new(guard: Guard, has_commands: bool) -> Self {
+        Self { guard, has_commands }
+    }
+
+    /// Answers a request for a page or an asset; `None` if there is none at this path.
+    pub(super) fn get(&self, path: &str, headers: &HeaderMap, control: &Control) -> Option<Response<String>> {
+        let asset = match path {
+            "/style.css" => Some(("text/css; charset=utf-8", STYLE)),
+            "/live.js" => Some(("text/javascript; charset=utf-8", SCRIPT)),
+            "/icon.svg" => Some(("image/svg+xml", ICON)),
+            _ => None,
+        };
+        if let Some((content_type, text)) = asset {
+            return Some(self::asset(content_type, text));
+        }
+        let show: fn(&Self, &Control) -> String = match path {
+            "/" => |_, control| status_page(&status::status(control)),
+            "/control" => Self::control,
+            _ => return None,
+        };
+        Some(match self.guard.check_host(headers) {
+            Err(reason) => refusal(StatusCode::MISDIRECTED_REQUEST, "Unknown name", &reason),
+            Ok(()) => page(StatusCode::OK, show(self, control)),
+        })
+    }
+
+    /// Executes a command from a form.
+    pub(super) fn post(&self, path: &str, headers: &HeaderMap, body: &str, control: &Control) -> Reply {
+        let refused = |status, title, reason: &str| Reply { response: refusal(status, title, reason), stops: false };
+        if let Err(reason) = self.guard.check_host(headers) {
+            return refused(StatusCode::MISDIRECTED_REQUEST, "Unknown name", &reason);
+        }
+        if !self.has_commands {
+            return refused(StatusCode::FORBIDDEN, "Commands are off", "The setting ops-control is off.");
+        }
+        let token = field(body, "token");
+        if let Err(reason) = self.guard.check_command(headers, token.as_deref()) {
+            tracing::warn!("refused a command that no page of the dashboard has sent");
+            return refused(StatusCode::FORBIDDEN, "Refused", &reason);
+        }
+        let name = path.strip_prefix("/control/").unwrap_or_default();
+        let command = match command(name, body) {
+            Ok(command) => command,
+            Err(reason) => return refused(StatusCode::BAD_REQUEST, "Not understood", &reason),
+        };
+        let answer = ctl::execute(&command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}")));
+        let (status, outcome) = match answer {
+            Answer::Ok(answer) => (StatusCode::OK, Outcome::Done(answer_text::text(&answer))),
+            Answer::Error(reason) => (StatusCode::CONFLICT, Outcome::Failed(reason)),
+        };
+        Reply { response: page(status, outcome_page(name, &outcome)), stops: command == ControlCommand::Stop }
+    }
+
+    fn control(&self, control: &Control) -> String {
+        let network = control.bitcoin.as_ref().map(|bitcoin| bitcoin.network.to_string());
+        let open = connections::list(control);
+        let connections: Vec<ConnectionLine> = open
+            .iter()
+            .take(CONNECTIONS_MAX)
+            .map(|Connection { info, .. }| ConnectionLine {
+                id: info.id,
+                listener: info.listener.clone(),
+                age_s: info.age.as_secs(),
+                requests: info.requests,
+                bytes: info.bytes_in + info.bytes_out,
+                work_ms: connections::millis(info.work),
+            })
+            .collect();
+        let reorg = control.bitcoin.as_ref().and_then(|bitcoin| bitcoin.index.waiting());
+        let reorg = reorg.filter(|waiting| matches!(waiting, birdhouse_chain::Waiting::DeepReorg { .. }));
+        let reorg = reorg.map(|waiting| waiting.to_string());
+        control_page(&ControlPage {
+            network: network.as_deref(),
+            commands: if self.has_commands { Commands::On { token: self.guard.token() } } else { Commands::Off },
+            deep_reorg: reorg.as_deref(),
+            has_relay: control.relay.is_some(),
+            more_connections: open.len() - connections.len(),
+            connections: &connections,
+        })
+    }
+}
+
+/// Returns the command of a form.
+///
+/// # Errors
+/// The reason why it is none.
+fn command(name: &str, body: &str) -> Result<ControlCommand, String> {
+    let needed = |field_name: &str| field(body, field_name).ok_or(format!("The field {field_name} is missing."));
+    Ok(match name {
+        "accept-reorg" => ControlCommand::AcceptReorg,
+        "disconnect" => ControlCommand::Disconnect {
+            id: needed("id")?.parse().map_err(|_| "The number of the connection is no number.".to_owned())?,
+        },
+        "explain" => ControlCommand::Explain { filter: needed("filter")? },
+        "log-level" => ControlCommand::LogLevel { level: needed("level")?.trim().to_owned() },
+        "stop" if needed("sure")? == "yes" => ControlCommand::Stop,
+        _ => return Err("There is no such command.".into()),
+    })
+}
+
+fn asset(content_type: &'static str, text: &str) -> Response<String> {
+    let response = super::response(StatusCode::OK, content_type, text.to_owned());
+    with(response, CACHE_CONTROL, "public, max-age=31536000, immutable")
+}
+
+fn refusal(status: StatusCode, title: &str, reason: &str) -> Response<String> {
+    page(status, refusal_page(title, reason))
+}
+
+fn page(status: StatusCode, text: String) -> Response<String> {
+    let response = super::response(status, HTML, text);
+    PAGE_HEADERS.into_iter().fold(response, |response, (name, value)| with(response, name, value))
+}
+
+fn with(mut response: Response<String>, name: HeaderName, value: &'static str) -> Response<String> {
+    response.headers_mut().insert(name, hyper::header::HeaderValue::from_static(value));
+    response
+}

@@ -1,0 +1,65 @@
+//! The relay's rules for `birdhouse ctl`: ban, unban, allow, unallow, banned.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, anyhow, bail};
+use birdhouse_net::offload;
+use birdhouse_relay::{Change, Relay, Rule, Subject, Verdict};
+use serde_json::{Value, json};
+
+use crate::config::Named;
+use crate::operator::control::Control;
+
+/// Cause of the failure of a command that needs the relay.
+pub(super) const RELAY_IS_OFF: &str = "the relay is off; set --relay-addr";
+
+/// Makes a rule.
+pub(super) fn decide(control: &Control, named: &Named, verdict: Verdict, reason: &str) -> Result<Value> {
+    let rule = Rule { verdict, reason: reason.to_owned(), since: now() };
+    let (relay, subject) = (relay(control)?, named.parse()?);
+    let changed = offload(|| relay.change_rules(&Change::Decide(subject, rule)))?;
+    tracing::info!(?verdict, r#type = subject.noun(), "made a rule for the operator");
+    Ok(json!({
+        "verdict": verdict,
+        "type": subject.noun(),
+        "value": subject.to_string(),
+        "changed": changed.is_changed,
+        "disconnected": changed.disconnected,
+    }))
+}
+
+/// Takes a rule back.
+pub(super) fn take_back(control: &Control, named: &Named, verdict: Verdict) -> Result<Value> {
+    let (relay, subject) = (relay(control)?, named.parse()?);
+    if !offload(|| relay.change_rules(&Change::TakeBack(subject, verdict)))?.is_changed {
+        let done = if verdict == Verdict::Ban { "banned" } else { "allowed" };
+        bail!("the {} {subject} is not {done} by a rule; list them with `birdhouse ctl banned`", subject.noun());
+    }
+    tracing::info!(?verdict, r#type = subject.noun(), "took a rule back for the operator");
+    Ok(json!({ "verdict": null, "type": subject.noun(), "value": subject.to_string() }))
+}
+
+/// Lists all rules.
+pub(super) fn list(control: &Control) -> Result<Value> {
+    let rules = relay(control)?.rules();
+    let line = |(subject, rule): (Subject, &Rule)| {
+        json!({
+            "verdict": rule.verdict,
+            "type": subject.noun(),
+            "value": subject.to_string(),
+            "reason": rule.reason,
+            "since": rule.since,
+        })
+    };
+    Ok(rules.list().into_iter().map(line).collect())
+}
+
+fn relay(control: &Control) -> Result<&Relay> {
+    control.relay.as_deref().ok_or_else(|| anyhow!(RELAY_IS_OFF))
+}
+
+/// Returns the seconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "a rule says when it was made; nothing depends on it")]
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

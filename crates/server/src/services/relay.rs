@@ -1,0 +1,212 @@
+//! Opening and serving the Nostr relay. It shares no data with the index of the chain. Its events lie in files, or in a
+//! cluster that this process writes or reads.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
+use birdhouse_net::ConnectionIds;
+use birdhouse_relay::{FreeDisk, Listener, Relay, RelayWriter, RuleBook, Settings};
+use birdhouse_store::{SegmentOptions, SegmentStore};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::cluster::{RemoteWriter, cql};
+use crate::config::{Options, Switch};
+use crate::process::private;
+use crate::services::relay_settings;
+use crate::sockets::{Plan, listeners};
+use crate::storage::EventStore;
+
+/// The relay keeps few rows in the store: the times at which events expire.
+const CACHE_BYTES: u64 = 1 << 20;
+
+/// Pause between two looks at a cluster that has no events yet, and at the lease of one that this process writes.
+const LOOK: Duration = Duration::from_secs(2);
+const FENCE_LOOK: Duration = Duration::from_millis(500);
+
+/// Folder of the relay in the data folder.
+pub(crate) const FOLDER: &str = "relay";
+
+/// File of the operator's rules in the folder of the relay.
+pub(crate) const RULES: &str = "rules";
+
+/// A relay with open events, not served yet.
+pub(crate) struct Opened {
+    events: Arc<Events>,
+    store: EventStore,
+    /// The process that stores the events, if this one does not.
+    writer: Option<Arc<dyn RelayWriter>>,
+    settings: Settings,
+    rules: Arc<RuleBook>,
+    listeners: Vec<Plan<()>>,
+    /// Folder of the self-signed certificate, and the names in it.
+    certificate: (PathBuf, Vec<String>),
+}
+
+/// The accept loop and connections of the relay.
+pub(crate) struct Serving {
+    /// Dropped to end it.
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+/// Opens the relay, if the settings enable it.
+pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
+    let listeners = listeners::plan_relay(options)?;
+    if listeners.is_empty() {
+        return Ok(None);
+    }
+    let store = store(options)?;
+    let writer: Option<Arc<dyn RelayWriter>> = match store {
+        EventStore::Followed(_) => Some(Arc::new(RemoteWriter::new(options)?)),
+        EventStore::Files(_) | EventStore::Written { .. } => None,
+    };
+    let rules = Arc::new(RuleBook::open(folder(options)?.join(RULES))?);
+    let events = Arc::new(events_of(options, &store)?);
+    tracing::info!(events = events.live_events(), "opened the relay");
+    if events.urls().is_empty() {
+        tracing::warn!(
+            "relay-url is not set: clients that know the relay by a name cannot authenticate or vanish; set relay-url"
+        );
+    }
+    let hosts = events.urls().iter().map(|url| host(url.authority()).to_owned());
+    let (certificate, on_disk) = ((options.data_dir()?, hosts.collect()), folder(options)?);
+    let disk = FreeDisk::new(move || birdhouse_store::disk_free_bytes(&on_disk));
+    let settings = Settings { disk, ..relay_settings::settings(options) };
+    Ok(Some(Opened { events, store, writer, settings, rules, listeners, certificate }))
+}
+
+/// Returns the host of an authority, without its port.
+fn host(authority: &str) -> &str {
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => host,
+        _ => authority,
+    };
+    host.trim_matches(['[', ']'])
+}
+
+/// Returns the folder of the relay.
+pub(crate) fn folder(options: &Options) -> Result<PathBuf> {
+    Ok(options.data_dir()?.join(FOLDER))
+}
+
+/// Opens the relay's events.
+pub(crate) fn events(options: &Options) -> Result<Events> {
+    events_of(options, &store(options)?)
+}
+
+fn store(options: &Options) -> Result<EventStore> {
+    let folder = folder(options)?;
+    private::folder(&folder)?;
+    if let Some(address) = &options.store
+        && !options.has_bitcoin()
+    {
+        return cql::open_events(options, address, &folder);
+    }
+    let store_options = SegmentOptions { cache_bytes: CACHE_BYTES, ..SegmentOptions::default() };
+    Ok(EventStore::Files(Arc::new(SegmentStore::open(&folder, birdhouse_events::TABLES, store_options)?)))
+}
+
+fn events_of(options: &Options, store: &EventStore) -> Result<Events> {
+    let folder = folder(options)?;
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret).context("failed to get random bytes from the system")?;
+    let urls = options.relay_url.as_deref().unwrap_or_default();
+    let urls = urls.iter().map(|url| {
+        RelayUrl::parse(url)
+            .with_context(|| format!("invalid --relay-url {url:?}; use a URL like wss://relay.example.org"))
+    });
+    // The full-text index lies in files, and front ends have none.
+    let search = match (store, options.relay_search) {
+        (EventStore::Files(_), Some(Switch::On) | None) => SearchStorage::Folder(folder.join("search")),
+        _ => SearchStorage::Off,
+    };
+    let events_options = EventsOptions { urls: urls.collect::<Result<_>>()?, search, ..EventsOptions::default() };
+    let failed = || match &options.store {
+        Some(address) => format!("failed to open the relay in {address}"),
+        None => format!("failed to open the relay in {}", folder.display()),
+    };
+    match store {
+        EventStore::Files(store) => Events::open(Arc::clone(store) as _, secret, events_options).with_context(failed),
+        EventStore::Written { store, .. } => {
+            Events::open(Arc::clone(store), secret, events_options).with_context(failed)
+        }
+        EventStore::Followed(replica) => loop {
+            if let Some(events) =
+                Events::open_published(Arc::clone(replica), events_options.clone()).with_context(failed)?
+            {
+                return Ok(events);
+            }
+            tracing::info!("waiting for the process that writes the events");
+            std::thread::sleep(LOOK);
+        },
+    }
+}
+
+impl Opened {
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Returns the store if it lies in files.
+    pub(crate) fn files(&self) -> Option<&Arc<SegmentStore>> {
+        match &self.store {
+            EventStore::Files(store) => Some(store),
+            EventStore::Written { .. } | EventStore::Followed(_) => None,
+        }
+    }
+
+    /// Waits until another process has taken over the writing of the events.
+    pub(crate) async fn fenced(&self) -> anyhow::Error {
+        let EventStore::Written { is_fenced, .. } = &self.store else { return std::future::pending().await };
+        while !is_fenced() {
+            tokio::time::sleep(FENCE_LOOK).await;
+        }
+        anyhow::anyhow!("another process took over the writing of the events; start this one again to wait for it")
+    }
+
+    /// The bound on connections.
+    pub(crate) fn connections(&mut self) -> &mut usize {
+        &mut self.settings.limits.connections
+    }
+
+    pub(crate) async fn listen(&self) -> Result<Vec<(TcpListener, Listener)>> {
+        let (folder, names) = &self.certificate;
+        let open = listeners::open(&self.listeners, folder, names).await?;
+        for (socket, listener) in &open {
+            let (addr, listener) = (socket.local_addr()?, &listener.name);
+            tracing::info!(%addr, listener, "serving the relay");
+        }
+        Ok(open)
+    }
+
+    /// Starts the relay's background tasks in the current runtime.
+    pub(crate) fn start(&self, connection_ids: ConnectionIds) -> Arc<Relay> {
+        let settings = Settings { connection_ids, ..self.settings.clone() };
+        let (events, rules) = (Arc::clone(&self.events), Arc::clone(&self.rules));
+        match &self.writer {
+            None => Relay::with_rules(events, settings, rules),
+            Some(writer) => Relay::front(events, settings, rules, Arc::clone(writer)),
+        }
+    }
+}
+
+impl Serving {
+    /// Closes every connection; returns when each has sent its close message, or its time is over.
+    pub(crate) async fn end(self) {
+        drop(self.stop);
+        // One that panicked has said so itself.
+        let _ = self.serving.await;
+    }
+}
+
+/// Serves the relay until the returned value is ended; then connections have `grace` to take their close message.
+pub(crate) fn serve(relay: &Arc<Relay>, listeners: Vec<(TcpListener, Listener)>, grace: Duration) -> Serving {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = Arc::clone(relay).serve(listeners, grace, async move { drop(stopped.await) });
+    Serving { stop, serving: tokio::spawn(serving) }
+}

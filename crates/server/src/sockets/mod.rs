@@ -1,0 +1,13 @@
+//! Sockets of all protocols: from settings to bound listeners with their certificates, and their addresses for users
+//! and Tor.
+//!
+//! May use `config`.
+
+pub(crate) mod bind;
+pub(crate) mod listeners;
+mod onion;
+pub(crate) mod welcome;
+
+pub(crate) use self::listeners::{CertificateFiles, Plan};
+pub(crate) use self::onion::Onion;
+pub(crate) use self::welcome::Endpoint;
