@@ -2,7 +2,8 @@
 //!
 //! May use `operator` and what that uses.
 
-pub(crate) mod reload;
+mod reload;
+mod serve;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,20 +12,19 @@ use anyhow::{Result, bail};
 use birdhouse_dashboard::Endpoint;
 use birdhouse_electrum::ServerLimits;
 
-pub(crate) use self::reload::Reload;
+pub(crate) use self::serve::serve;
 use crate::cluster::replicas;
 use crate::config::Options;
 use crate::index::{Setup, setup};
 use crate::operator::{Part, Stores, ops, public_endpoints};
 use crate::process::{Signals, file_limit};
-use crate::services::{relay, rest};
+use crate::services::{self, relay};
 use crate::sockets::{Onion, listeners};
 
 /// Everything opened and not served yet.
 pub(crate) struct App {
     pub(crate) bitcoin: Option<Arc<Setup>>,
-    pub(crate) relay: Option<relay::Opened>,
-    pub(crate) rest: Option<rest::Opened>,
+    pub(crate) services: services::Opened,
     /// The listeners for replicas.
     pub(crate) replicas: Option<replicas::Plans>,
     pub(crate) ops: Option<ops::Plan>,
@@ -44,6 +44,8 @@ pub(crate) struct App {
     pub(crate) ctl_dir: PathBuf,
     /// Folder of all data.
     pub(crate) data_dir: PathBuf,
+    /// Names in a self-signed certificate.
+    pub(crate) names: Vec<String>,
 }
 
 impl App {
@@ -53,10 +55,9 @@ impl App {
             bail!("nothing to serve: --bitcoin is off and --relay-addr is unset; set one of them");
         }
         let replicas = replicas::Plans::of(options)?;
-        let mut bitcoin = options.has_bitcoin().then(|| Setup::open(options)).transpose()?;
-        let mut relay = relay::open(options)?;
-        let mut rest = rest::open(options, bitcoin.is_some())?;
-        fit_connections(file_limit::raise(), bitcoin.as_mut(), relay.as_mut(), rest.as_mut());
+        let bitcoin = options.has_bitcoin().then(|| Setup::open(options)).transpose()?;
+        let mut services = services::Opened::open(options, bitcoin.as_ref())?;
+        fit_connections(file_limit::raise(), &mut services.connection_bounds());
         let ctl_dir = match &bitcoin {
             Some(setup) => setup.index_dir.clone(),
             None => relay::folder(options)?,
@@ -66,9 +67,8 @@ impl App {
         let limits = options.limits.clone().unwrap_or_default().server();
         Ok(Self {
             bitcoin: bitcoin.map(Arc::new),
-            rest,
+            services,
             replicas,
-            relay,
             ops: ops::Plan::of(options),
             onion: Onion::plan(options)?,
             public,
@@ -78,6 +78,7 @@ impl App {
             limits,
             ctl_dir,
             data_dir: options.data_dir()?,
+            names: listeners::host_names(options),
         })
     }
 }
@@ -89,6 +90,7 @@ impl App {
             |setup: &Arc<Setup>| Some((Part::Index, setup.index_dir.clone(), Arc::clone(setup.store.files()?)));
         let index = self.bitcoin.iter().filter_map(of_files);
         let relay = self
+            .services
             .relay
             .iter()
             .filter_map(|relay| Some((Part::Relay, self.data_dir.join(relay::FOLDER), Arc::clone(relay.files()?))));
@@ -97,17 +99,8 @@ impl App {
 }
 
 /// Reduces the bounds on connections to what the limit of open files allows.
-fn fit_connections(
-    files_max: u64,
-    bitcoin: Option<&mut Setup>,
-    relay: Option<&mut relay::Opened>,
-    rest: Option<&mut rest::Opened>,
-) {
-    let listeners = bitcoin.map(|setup| &mut setup.listeners[..]).unwrap_or_default();
-    let of_listeners = listeners.iter_mut().map(|plan| &mut plan.limits.connections);
-    let others = relay.map(relay::Opened::connections).into_iter().chain(rest.map(rest::Opened::connections));
-    let mut bounds: Vec<_> = of_listeners.chain(others).collect();
-    if let Some(connections) = file_limit::fit(files_max, &mut bounds) {
+fn fit_connections(files_max: u64, bounds: &mut [&mut usize]) {
+    if let Some(connections) = file_limit::fit(files_max, bounds) {
         tracing::warn!(
             files_max,
             connections,

@@ -3,21 +3,18 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use birdhouse_net::Certificate;
-use birdhouse_relay::Relay;
 
 use crate::config::Options;
 use crate::index::Setup;
 use crate::process::{Level, Signals};
-use crate::services::relay_settings;
+use crate::services::{self, Service};
 
 /// The parts that take new settings while they run.
 pub(crate) struct Reload {
     /// The settings of flags and variables; those of the file are read each time.
     pub(crate) flags: Options,
     pub(crate) level: Level,
-    pub(crate) certificates: Vec<Arc<Certificate>>,
-    pub(crate) relay: Option<Arc<Relay>>,
+    pub(crate) services: Vec<Arc<dyn Service>>,
 }
 
 impl Reload {
@@ -35,13 +32,14 @@ impl Reload {
         }
     }
 
-    fn read(&self) -> Result<()> {
+    /// Reads settings and certificates once.
+    pub(super) fn read(&self) -> Result<()> {
         let options = self.flags.clone().with_file()?;
         self.level.set(options.log.as_deref().unwrap_or(Level::DEFAULT))?;
-        if let Some(relay) = &self.relay {
-            relay.reload(relay_settings::settings(&options));
+        for service in &self.services {
+            service.reload(&options);
         }
-        for certificate in &self.certificates {
+        for certificate in services::certificates(&self.services) {
             certificate.reload();
         }
         Ok(())

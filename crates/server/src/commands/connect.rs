@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_net::Certificate;
-use bitcoin::Network;
 
 use crate::config::Options;
 use crate::index::setup;
@@ -21,7 +20,7 @@ pub(crate) fn run(options: &Options, with_qr: bool) -> Result<ExitCode> {
     let endpoints: Vec<Endpoint> = endpoints.collect::<Result<_>>()?;
     ensure!(!endpoints.is_empty(), "no listener for wallets but over WebSocket; set --electrum-tls-addr");
     let own = welcome::own_address();
-    print!("{}", welcome::text(&endpoints, own, electrum_flag(network)));
+    print!("{}", welcome::text(&endpoints, own, welcome::electrum_flag(network)));
     if with_qr {
         print!("{}", welcome::qr(&endpoints, own).context("failed to draw a QR code")?);
     }
@@ -45,15 +44,4 @@ fn endpoint(plan: &Plan, options: &Options) -> Result<Endpoint> {
         }
     };
     Ok(Endpoint { addr: plan.addr, fingerprint })
-}
-
-/// Returns the flag of the wallet Electrum for a network.
-pub(super) fn electrum_flag(network: Network) -> &'static str {
-    match network {
-        Network::Bitcoin => "",
-        Network::Testnet => "--testnet",
-        Network::Testnet4 => "--testnet4",
-        Network::Signet => "--signet",
-        Network::Regtest => "--regtest",
-    }
 }

@@ -15,10 +15,11 @@ use bitcoin::{Address, Network, ScriptBuf};
 use electrum_client::ElectrumApi as _;
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use crate::app::App;
-use crate::commands::run::{Listening, serve};
+use crate::app::{App, serve};
 use crate::config::{Kind, NetworkName, Options};
 use crate::process::{Level, Shutdown};
+use crate::services::{ELECTRUM, EXPLORER, RELAY, REST};
+use crate::sockets::BoundListener;
 
 /// The same sample chain every time.
 const SEED: u64 = 1;
@@ -45,7 +46,7 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     println!("Indexed {} blocks, {} transactions, {} scripts.", report.blocks, report.txs, report.scripts);
 
     let people = events::sample(now());
-    let relay = app.relay.as_ref().context("the demo asks for a relay")?;
+    let relay = app.services.relay.as_ref().context("the demo asks for a relay")?;
     relay.events().accept(&people.iter().collect::<Vec<&VerifiedEvent>>())?;
     println!("The relay has {} events.", relay.events().live_events());
 
@@ -56,13 +57,14 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
             &app,
             &shutdown,
             level,
-            |listening| {
+            |listeners| {
+                let listening = Listening::of(listeners);
                 std::thread::spawn(move || asked.send(ask(listening, &samples)));
             },
             async { answer.await.context("the client panicked")? },
         )?;
     } else {
-        serve(&app, &shutdown, level, |listening| explain(listening, &samples), Shutdown::signalled())?;
+        serve(&app, &shutdown, level, |listeners| explain(Listening::of(listeners), &samples), Shutdown::signalled())?;
         println!("Removing the node, the index and the events.");
     }
     Ok(ExitCode::SUCCESS)
@@ -83,6 +85,22 @@ fn options(node: &Bitcoind, folder: &std::path::Path) -> Options {
         relay_name: Some("Birdhouse demo".into()),
         banner: Some("Welcome to the Birdhouse demo: a private chain that goes when you leave.".into()),
         ..Options::default()
+    }
+}
+
+/// The addresses in use: the first of each kind.
+#[derive(Debug, Clone, Copy)]
+struct Listening {
+    electrum: Option<SocketAddr>,
+    relay: Option<SocketAddr>,
+    rest: Option<SocketAddr>,
+    explorer: Option<SocketAddr>,
+}
+
+impl Listening {
+    fn of(listeners: &[BoundListener]) -> Self {
+        let first = |serves| listeners.iter().find(|listener| listener.serves == serves).map(|listener| listener.addr);
+        Self { electrum: first(ELECTRUM), relay: first(RELAY), rest: first(REST), explorer: first(EXPLORER) }
     }
 }
 

@@ -15,7 +15,6 @@ use crate::config::{Options, ProfileName, secrets};
 use crate::index::build_space::BuildSpace;
 use crate::index::{build_space, progress};
 use crate::process::{Shutdown, private};
-use crate::sockets::{Plan, listeners};
 use crate::storage::{IndexStore, open_files};
 
 const MB: u64 = 1_000_000;
@@ -37,10 +36,6 @@ pub(crate) struct Setup {
     pub(crate) build_options: BuildOptions,
     /// Disk space of the first build; `None` if the block files are not here.
     space: Option<BuildSpace>,
-    pub(crate) listeners: Vec<Plan>,
-    /// Folder of the self-signed certificate.
-    pub(crate) data_dir: PathBuf,
-    pub(crate) electrum_settings: birdhouse_electrum::Settings,
 }
 
 impl Setup {
@@ -62,8 +57,7 @@ impl Setup {
             (None, Some(address)) => cql::open(options, address, network, &index_dir, &source)?,
             (None, None) => open_files(options, network, &index_dir, source)?,
         };
-        let electrum_settings = electrum_settings(options, network)?;
-        let calls = usize::from(electrum_settings.limits.node_calls());
+        let calls = usize::from(options.limits.clone().unwrap_or_default().server().node_calls());
         let node_of_clients = node.as_ref().map(|node| node.of_clients(calls));
         // Reads of the index ask the node without a turn of it. With connections of their own they take none of those
         // that a turn promises.
@@ -80,9 +74,6 @@ impl Setup {
             build_options: build_options(options, network, &index_dir),
             space: build_space(options),
             index_dir,
-            listeners: listeners::plan(options, network)?,
-            data_dir: options.data_dir()?,
-            electrum_settings,
             index: Arc::new(index),
         })
     }
@@ -308,23 +299,4 @@ fn build_options(options: &Options, network: Network, index_dir: &Path) -> Build
         temp_bytes: sizes.build_temp,
         reorg_blocks: options.build_reorg_blocks.unwrap_or(BuildOptions::REORG_BLOCKS),
     }
-}
-
-fn electrum_settings(options: &Options, network: Network) -> Result<birdhouse_electrum::Settings> {
-    let hosts = listeners::hosts(options.public_host.as_deref().unwrap_or_default(), network);
-    let discovery = options.peer.as_deref().map(|peers| listeners::discovery(peers, network)).transpose()?;
-    let limits = options.limits.clone().unwrap_or_default().server();
-    let pages = listeners::web_pages(options);
-    let mut settings =
-        birdhouse_electrum::Settings { hosts, discovery, limits, pages, ..birdhouse_electrum::Settings::default() };
-    if let Some(name) = &options.server_name {
-        settings.server_version.clone_from(name);
-    }
-    if let Some(banner) = &options.banner {
-        settings.banner.clone_from(banner);
-    }
-    if let Some(address) = &options.donation_address {
-        settings.donation_address.clone_from(address);
-    }
-    Ok(settings)
 }

@@ -1,11 +1,13 @@
 //! The open connections of all protocols, for `birdhouse ctl` and the dashboard.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_net::ConnectionInfo;
 use serde_json::{Value, json};
 
 use crate::operator::control::Control;
+use crate::services::Service;
 
 /// A connection and the protocol that it speaks.
 #[derive(Debug)]
@@ -16,22 +18,18 @@ pub(super) struct Connection {
 
 /// Lists the connections, the oldest first.
 pub(super) fn list(control: &Control) -> Vec<Connection> {
-    let of = |protocol: &'static str, open: Vec<ConnectionInfo>| {
-        open.into_iter().map(move |info| Connection { protocol, info })
+    let of = |service: &Arc<dyn Service>| {
+        let protocol = service.name();
+        service.connections().into_iter().map(move |info| Connection { protocol, info })
     };
-    let mut all: Vec<Connection> = Vec::new();
-    all.extend(control.bitcoin.iter().flat_map(|bitcoin| of("Electrum", bitcoin.electrum.connections())));
-    all.extend(control.rest.iter().flat_map(|rest| of("REST", rest.connections())));
-    all.extend(control.relay.iter().flat_map(|relay| of("Nostr", relay.connections())));
+    let mut all: Vec<Connection> = control.services.iter().flat_map(of).collect();
     all.sort_by_key(|connection| connection.info.id);
     all
 }
 
 /// Ends a connection. Returns false if there is none of this number.
 pub(super) fn disconnect(control: &Control, id: u64) -> bool {
-    control.bitcoin.as_ref().is_some_and(|bitcoin| bitcoin.electrum.disconnect(id))
-        || control.rest.as_ref().is_some_and(|rest| rest.disconnect(id))
-        || control.relay.as_ref().is_some_and(|relay| relay.disconnect(id))
+    control.services.iter().any(|service| service.disconnect(id))
 }
 
 impl Connection {

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{Index, MergeState, Syncing, Waiting};
-use birdhouse_electrum::{Overview, Server};
 use birdhouse_node::{CallCounts, Rpc};
 use birdhouse_relay::Relay;
 use bitcoin::Network;
@@ -14,10 +13,10 @@ use tokio::sync::Notify;
 
 use crate::operator::health::{Halves, Health, NodeState};
 use crate::operator::node_watch::NodeWatch;
-use crate::operator::rates::Rates;
 use crate::operator::shown::Shown;
 use crate::operator::stores::{Part, Stores};
 use crate::process::{Level, Usage, usage};
+use crate::services::{Overview, Rates, Service};
 use crate::storage::IndexStore;
 
 /// Handles on the parts of the process.
@@ -26,10 +25,11 @@ pub(crate) struct Control {
     pub(crate) level: Level,
     /// A folder of the server's data.
     pub(crate) folder: PathBuf,
-    /// `None` where wallets are not served.
+    /// `None` without an index.
     pub(crate) bitcoin: Option<Bitcoin>,
+    pub(crate) services: Vec<Arc<dyn Service>>,
+    /// The relay among the services, for commands about its events and rules.
     pub(crate) relay: Option<Arc<Relay>>,
-    pub(crate) rest: Option<birdhouse_esplora::Server>,
     pub(crate) stores: Stores,
     /// Rates of the last minute.
     pub(crate) rates: Rates,
@@ -39,10 +39,9 @@ pub(crate) struct Control {
     pub(crate) stop: Notify,
 }
 
-/// Handles on the parts that serve wallets.
+/// Handles on the index and its node.
 pub(crate) struct Bitcoin {
     pub(crate) network: Network,
-    pub(crate) electrum: Server,
     pub(crate) index: Arc<Index>,
     pub(crate) store: IndexStore,
     /// `None` without a node.
@@ -54,19 +53,24 @@ pub(crate) struct Bitcoin {
 pub(super) struct State {
     pub(super) health: Halves,
     pub(crate) bitcoin: Option<BitcoinState>,
-    pub(crate) relay: Option<birdhouse_relay::Overview>,
-    pub(crate) rest: Option<birdhouse_esplora::Overview>,
+    pub(super) services: Vec<ServiceState>,
     pub(super) usage: Option<Usage>,
     pub(super) disk_free_bytes: Option<u64>,
     /// Memory of what the log of a store has alone.
     pub(super) unflushed_bytes: Vec<(Part, u64)>,
 }
 
-/// The state of the parts that serve wallets.
+/// The state of a service.
+#[derive(Debug)]
+pub(super) struct ServiceState {
+    pub(super) name: &'static str,
+    pub(super) overview: Box<dyn Overview>,
+}
+
+/// The state of index and node.
 #[derive(Debug)]
 pub(super) struct BitcoinState {
     pub(crate) network: Network,
-    pub(crate) electrum: Overview,
     pub(super) tip: Option<BlockId>,
     pub(super) sync_percent: u8,
     pub(crate) node: Option<NodeState>,
@@ -96,12 +100,17 @@ impl Control {
         State {
             health: self.halves(health),
             bitcoin,
-            relay: self.relay.as_ref().map(|relay| relay.overview()),
-            rest: self.rest.as_ref().map(birdhouse_esplora::Server::overview),
+            services: self.services.iter().map(|service| ServiceState::of(&**service)).collect(),
             usage: usage::now().ok(),
             disk_free_bytes: birdhouse_store::disk_free_bytes(&self.folder),
             unflushed_bytes: self.stores.unflushed_bytes(),
         }
+    }
+}
+
+impl ServiceState {
+    fn of(service: &dyn Service) -> Self {
+        Self { name: service.name(), overview: service.overview() }
     }
 }
 
@@ -110,7 +119,6 @@ impl Bitcoin {
         let (health, tip, node) = self.assess();
         let state = BitcoinState {
             network: self.network,
-            electrum: self.electrum.overview(),
             tip: tip.ok(),
             sync_percent: tip.map_or_else(|syncing| syncing.percent, |_| 100),
             node,

@@ -126,7 +126,7 @@ async fn at_length(command: ControlCommand, stores: Stores) -> Answer {
 }
 
 /// Executes a command that takes a moment.
-pub(super) fn execute(command: &ControlCommand, control: &Control) -> Result<Answer> {
+pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Answer> {
     Ok(match command {
         ControlCommand::Status => Answer::Ok(json!(status::status(control))),
         ControlCommand::Connections => Answer::Ok(connections::list(control).iter().map(Connection::to_json).collect()),

@@ -1,4 +1,5 @@
-//! The list of metrics: names, help and sources. Values are read when a scraper asks.
+//! The page of metrics: those of process, index and node, and those that each service writes. Values are read when a
+//! scraper asks.
 //!
 //! Names follow the [conventions of Prometheus](https://prometheus.io/docs/practices/naming/):
 //! `birdhouse_{part}_{noun}_{unit}` in base units; the format adds `_total` to counters and `_info` to information.
@@ -6,21 +7,19 @@
 
 use std::fmt::Result;
 
-use birdhouse_electrum::{Histogram, Overview};
-use birdhouse_net::SeatCounts;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
-use crate::operator::control::{BitcoinState, Control, State};
+use crate::operator::control::{BitcoinState, Control, ServiceState, State};
 use crate::process::Usage;
+use crate::services::Page;
 
 /// Prefix of all names but those of the process.
 const PREFIX: &str = "birdhouse";
 
 /// Returns all metrics in the text format of `OpenMetrics` 1.0.
-pub(super) fn text(control: &Control) -> String {
+pub(crate) fn text(control: &Control) -> String {
     let state = control.state();
     let mut registry = Registry::default();
     if let Some(usage) = state.usage {
@@ -42,7 +41,7 @@ struct Process(Usage);
 
 impl Collector for Server {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {
-        let (mut page, State { health, bitcoin, rest, relay, .. }) = (Page(encoder), &self.0);
+        let (mut page, State { health, bitcoin, services, .. }) = (Page(encoder), &self.0);
         page.info("build", "Version of the server.", &[("version", env!("CARGO_PKG_VERSION"))])?;
         page.gauge("healthy", "1 if /health answers 200, else 0.", u64::from(health.is_good()))?;
         if let Some(usage) = &self.0.usage {
@@ -61,21 +60,15 @@ impl Collector for Server {
              were synced.",
             self.0.unflushed_bytes.iter().map(|(part, bytes)| ([("part", part.name())], *bytes)),
         )?;
+        // The index stands behind the first service, as ever.
+        let (first, others) = services.split_at(services.len().min(1));
+        write(first, &mut page)?;
         if let Some(bitcoin) = bitcoin {
-            electrum(&bitcoin.electrum, &mut page)?;
-            waits(&bitcoin.electrum, &mut page)?;
             chain(bitcoin, &mut page)?;
             rows(bitcoin, &mut page)?;
             node(bitcoin, &mut page)?;
         }
-        if let Some(rest) = rest {
-            connections("rest", (&rest.connections, rest.refused_connections), &mut page)?;
-        }
-        if let Some(relay) = relay {
-            events(relay, &mut page)?;
-            queries(relay, &mut page)?;
-        }
-        Ok(())
+        write(others, &mut page)
     }
 }
 
@@ -89,88 +82,12 @@ impl Collector for Process {
     }
 }
 
-// === the list ===
-
-fn electrum(overview: &Overview, page: &mut Page<'_>) -> Result {
-    let counted = &overview.counted;
-    let requests = counted.requests.iter().filter(|(_, _, count)| *count > 0);
-    page.labelled_counters(
-        "electrum_requests",
-        "Requests by kind and outcome: answered, rejected (invalid), refused (a limit) or failed.",
-        requests.map(|(kind, outcome, count)| ([("kind", *kind), ("outcome", (*outcome).into())], *count)),
-    )?;
-    page.counter(
-        "electrum_invalid_requests",
-        "Messages, or items of batches, that are not a request.",
-        counted.invalid_requests,
-    )?;
-    page.histograms(
-        "electrum_request_duration_seconds",
-        "Time from a message's arrival to its reply's departure, by source of the answer: memory, index or node.",
-        "source",
-        &counted.latencies,
-    )?;
-    page.counter("electrum_notifications", "Notifications sent.", counted.traffic.notifications)?;
-    page.counter(
-        "electrum_received_bytes",
-        "Bytes of messages received from clients.",
-        counted.traffic.received_bytes,
-    )?;
-    page.counter("electrum_sent_bytes", "Bytes of messages sent to clients.", counted.traffic.sent_bytes)?;
-    connections("electrum", (&overview.connections, overview.refused_connections), page)?;
-    page.gauge(
-        "electrum_clients",
-        "Clients that are connected or whose use is remembered.",
-        count_of(overview.clients),
-    )?;
-    page.gauge(
-        "electrum_unsent_bytes",
-        "Bytes of replies that wallets have not read.",
-        count_of(overview.unsent_bytes),
-    )?;
-    page.gauge(
-        "electrum_subscriptions",
-        "Scripts and outpoints that connections subscribe to.",
-        count_of(overview.subscriptions),
-    )
+/// Writes the metrics of services.
+fn write(services: &[ServiceState], page: &mut Page<'_>) -> Result {
+    services.iter().try_for_each(|service| service.overview.metrics(page))
 }
 
-/// Writes the connections of a server: those that are open, by listener, and those that had to leave.
-fn connections(server: &str, (open, left): (&[(String, usize)], SeatCounts), page: &mut Page<'_>) -> Result {
-    page.labelled_gauges(
-        &format!("{server}_connections"),
-        "Open connections by listener.",
-        open.iter().map(|(listener, count)| ([("listener", listener.as_str())], count_of(*count))),
-    )?;
-    let SeatCounts { network, displaced, half_open: _ } = left;
-    page.labelled_counters(
-        &format!("{server}_refused_connections"),
-        "Connections that were closed for a newcomer of their network, which has too many, or for any when all places \
-         were taken.",
-        [("network", network), ("displaced", displaced)]
-            .map(|(reason, count)| ([("reason", reason)], count))
-            .into_iter(),
-    )
-}
-
-fn waits(overview: &Overview, page: &mut Page<'_>) -> Result {
-    let turns = &overview.turns;
-    page.labelled_gauges(
-        "electrum_waiting_clients",
-        "Turns that are waited for: of processors and node by wallets and REST, of the disk by wallets.",
-        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], count_of(waiting.now))),
-    )?;
-    page.labelled_counters(
-        "electrum_waits",
-        "Turns that had to be waited for, by resource.",
-        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.turns)),
-    )?;
-    page.labelled_counters(
-        "electrum_wait_seconds",
-        "Time that clients waited for a resource.",
-        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.time.as_secs_f64())),
-    )
-}
+// === the index ===
 
 fn chain(state: &BitcoinState, page: &mut Page<'_>) -> Result {
     if let Some(tip) = state.tip {
@@ -222,125 +139,4 @@ fn node(state: &BitcoinState, page: &mut Page<'_>) -> Result {
     page.counter("node_calls", "Calls to the node.", calls.calls)?;
     page.counter("node_failed_calls", "Calls without an answer; an error of the node is an answer.", calls.failures)?;
     page.counter("node_call_seconds", "Time of calls to the node, without long polls.", calls.time.as_secs_f64())
-}
-
-fn events(overview: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result {
-    page.labelled_counters(
-        "relay_received_events",
-        "Events received, by outcome: accepted, duplicate, shadowed (by the plugin), or the prefix of the refusal.",
-        overview.events.iter().map(|(outcome, count)| ([("outcome", *outcome)], *count)),
-    )?;
-    page.gauge("relay_stored_events", "Events in the relay.", overview.live_events)?;
-    page.gauge(
-        "relay_unreclaimed_events",
-        "Deleted, replaced and expired events that still take space.",
-        overview.unreclaimed_events,
-    )?;
-    page.gauge(
-        "relay_memtable_bytes",
-        "Memory, about, of index rows of the newest events, which are in no segment yet.",
-        count_of(overview.memtable_bytes),
-    )?;
-    page.counter("relay_sent_live_events", "Live events sent to subscriptions.", overview.live_sent)?;
-    page.gauge("relay_connections", "Open connections of the relay.", count_of(overview.connections))?;
-    page.gauge(
-        "relay_clients",
-        "Clients of the relay that are connected or whose use is remembered.",
-        count_of(overview.clients),
-    )?;
-    page.gauge(
-        "relay_half_open_connections",
-        "Sockets of the relay on which no WebSocket is open yet.",
-        count_of(overview.half_open),
-    )?;
-    page.labelled_counters(
-        "relay_refused_connections",
-        "Connections that were closed because of a bound: half-open, network, overdrawn, or displaced by a newcomer.",
-        overview.refused_connections.iter().map(|(reason, count)| ([("reason", *reason)], *count)),
-    )?;
-    page.gauge("relay_subscriptions", "Open subscriptions of the relay.", count_of(overview.subscriptions))
-}
-
-fn queries(overview: &birdhouse_relay::Overview, page: &mut Page<'_>) -> Result {
-    page.labelled_counters(
-        "relay_queries",
-        "REQ and COUNT messages.",
-        [("REQ", overview.reqs), ("COUNT", overview.counts)].map(|(verb, count)| ([("verb", verb)], count)).into_iter(),
-    )?;
-    page.labelled_counters(
-        "relay_closed_queries",
-        "REQ and COUNT that the relay closed, by the prefix of the reason.",
-        overview.closed.iter().map(|(reason, count)| ([("reason", *reason)], *count)),
-    )?;
-    page.counter("relay_sent_stored_events", "Stored events sent to subscriptions.", overview.rows)?;
-    page.counter("relay_query_seconds", "Time spent on finding stored events.", overview.query.as_secs_f64())?;
-    page.counter("relay_pauses", "Pauses in which a client that has used up its share was not read.", overview.pauses)?;
-    page.gauge(
-        "relay_waiting_event_bytes",
-        "Bytes of events that wait to be judged and stored.",
-        count_of(overview.waiting_event_bytes),
-    )?;
-    page.gauge("relay_waiting_clients", "Clients that wait for a processor.", count_of(overview.turns.now))?;
-    page.counter("relay_waits", "Waits of clients for a processor.", overview.turns.turns)?;
-    page.counter("relay_wait_seconds", "Time that clients waited for a processor.", overview.turns.time.as_secs_f64())
-}
-
-// === writing ===
-
-/// A writer of metrics.
-struct Page<'a>(DescriptorEncoder<'a>);
-
-impl Page<'_> {
-    /// Writes facts as the labels of one value.
-    fn info(&mut self, name: &str, help: &str, facts: &[(&str, &str); 1]) -> Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(facts)
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue + Copy) -> Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: impl EncodeCounterValue + Copy) -> Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
-
-    fn labelled_gauges<'v, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl Iterator<Item = ([(&'v str, &'v str); N], u64)>,
-    ) -> Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (labels, value) in values {
-            family.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-
-    fn labelled_counters<'v, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl Iterator<Item = ([(&'v str, &'v str); N], impl EncodeCounterValue)>,
-    ) -> Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, value) in values {
-            family.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
-        }
-        Ok(())
-    }
-
-    fn histograms(&mut self, name: &str, help: &str, label: &str, values: &[(&str, Histogram)]) -> Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (value, Histogram { buckets, sum }) in values {
-            let count = buckets.iter().map(|(_, count)| count).sum();
-            family.encode_family(&[(label, *value)])?.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)?;
-        }
-        Ok(())
-    }
-}
-
-fn count_of(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }

@@ -1,19 +1,15 @@
 //! The settings that the status shows beside the counts.
 
-use std::net::SocketAddr;
-
 use birdhouse_dashboard::Endpoint;
-use birdhouse_electrum::Listener;
 
 use crate::config::{Kind, PublicHost};
+use crate::sockets::BoundListener;
 
 /// Settings that the status shows.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
-    /// Listeners for wallets, with their bound addresses.
-    pub(crate) listeners: Vec<(SocketAddr, Listener)>,
-    /// Names of the listeners of REST API and explorer.
-    pub(crate) rest: Vec<String>,
+    /// Listeners for wallets.
+    pub(crate) listeners: Vec<BoundListener>,
     /// Public addresses of wallets' listeners.
     pub(crate) public: Vec<Endpoint>,
     /// Settings that do nothing in their combination.

@@ -8,21 +8,17 @@ use std::time::{Duration, Instant};
 
 use birdhouse_chain::{Phase, Progress};
 use birdhouse_clients::SlowKind as Slow;
-use birdhouse_dashboard::{
-    Bitcoin, Build, Endpoint, Protocol, Rate, Refusals, Relay, SlowKind, Status, TableSize, Warning, warnings,
-};
+use birdhouse_dashboard::{Bitcoin, Build, Endpoint, Protocol, SlowKind, Status, TableSize, Warning, warnings};
 use birdhouse_store::Store as _;
 
-use crate::operator::control::{BitcoinState, Control, State};
-use crate::operator::rates::{Counts, PerSecond};
+use crate::operator::control::{BitcoinState, Control, ServiceState, State};
 use crate::operator::shown::Shown;
 use crate::operator::stores::{Part, Stores};
+use crate::services::{Counts, PerSecond, count_of};
 use crate::sockets::welcome;
 
 /// Slowest kinds of questions that are shown.
 const SLOWEST: usize = 10;
-/// Outcomes of events that are no refusals.
-const TAKEN: [&str; 3] = ["accepted", "duplicate", "shadowed"];
 
 /// Reads the state of every part.
 pub(super) fn status(control: &Control) -> Status {
@@ -41,13 +37,16 @@ pub(super) fn status(control: &Control) -> Status {
         open_files_max: state.usage.map(|usage| usage.files_max),
         disk_free_bytes: state.disk_free_bytes,
         bitcoin: state.bitcoin.as_ref().map(|bitcoin| of_bitcoin(bitcoin, control, rates, now)),
-        relay: state.relay.as_ref().map(|relay| of_relay(relay, &state, rates)),
-        protocols: protocols(&state, &control.shown),
+        relay: None,
+        protocols: protocols(&state),
         slowest: slowest(&state),
         disk: disk(&control.stores),
         endpoints: endpoints(&control.shown),
         warnings: Vec::new(),
     };
+    for service in &state.services {
+        service.overview.show(&mut status, rates);
+    }
     status.warnings = warnings(&status);
     let advice = "Change the configuration, or ignore this.";
     let of_settings = control.shown.warnings.iter();
@@ -62,28 +61,18 @@ pub(crate) fn sample(control: &Control) {
 
 fn counts(state: &State, control: &Control) -> Counts {
     let progress = control.bitcoin.as_ref().map(|bitcoin| bitcoin.index.progress());
-    let (accepted, refused) = state.relay.as_ref().map(events).unwrap_or_default();
-    Counts {
-        phase: progress.map_or(Phase::Scanning, Progress::phase),
-        built: progress.map_or(0, |progress| progress.done().0),
-        accepted,
-        refused,
-        sent: state.relay.as_ref().map_or(0, |relay| relay.rows + relay.live_sent),
+    let phase = progress.map_or(Phase::Scanning, Progress::phase);
+    let built = progress.map_or(0, |progress| progress.done().0);
+    let mut counts = Counts { phase, built, accepted: 0, refused: 0, sent: 0 };
+    for service in &state.services {
+        service.overview.count(&mut counts);
     }
+    counts
 }
 
-/// Returns the numbers of accepted and of refused events.
-fn events(overview: &birdhouse_relay::Overview) -> (u64, u64) {
-    let sum = |is_meant: &dyn Fn(&str) -> bool| {
-        overview.events.iter().filter(|(outcome, _)| is_meant(outcome)).map(|(_, count)| count).sum()
-    };
-    (sum(&|outcome| outcome == "accepted"), sum(&|outcome| !TAKEN.contains(&outcome)))
-}
-
+/// Returns the figures of the index; those of the wallets are added by their service.
 fn of_bitcoin(state: &BitcoinState, control: &Control, rates: PerSecond, now: Instant) -> Bitcoin {
-    let BitcoinState { network, electrum, tip, node, node_calls, mempool, .. } = state;
-    let connections: usize = electrum.connections.iter().map(|(_, count)| count).sum();
-    let waiting: usize = electrum.turns.iter().map(|(_, waiting)| waiting.now).sum();
+    let BitcoinState { network, tip, node, node_calls, mempool, .. } = state;
     let is_built = tip.is_some();
     let progress = control.bitcoin.as_ref().map(|bitcoin| bitcoin.index.progress());
     Bitcoin {
@@ -98,10 +87,10 @@ fn of_bitcoin(state: &BitcoinState, control: &Control, rates: PerSecond, now: In
         mempool_transactions: mempool.map(|(transactions, _)| count_of(transactions)),
         mempool_vbytes: mempool.map(|(_, vbytes)| vbytes),
         cache_bytes: state.cache_bytes,
-        connections: count_of(connections),
-        clients: count_of(electrum.clients),
-        subscriptions: count_of(electrum.subscriptions),
-        waiting_clients: count_of(waiting),
+        connections: 0,
+        clients: 0,
+        subscriptions: 0,
+        waiting_clients: 0,
         build: progress.filter(|_| !is_built).map(|progress| build(progress, rates)),
     }
 }
@@ -117,59 +106,22 @@ fn build(progress: &Progress, rates: PerSecond) -> Build {
     Build { phase, done, total, done_per_s: rates.built, blocks, blocks_total, left_s }
 }
 
-fn of_relay(overview: &birdhouse_relay::Overview, state: &State, rates: PerSecond) -> Relay {
-    let health = state.health.relay.as_ref();
-    let (accepted, refused) = events(overview);
-    let refusals = overview.events.iter().filter(|(outcome, _)| !TAKEN.contains(outcome));
-    let mut refusals: Vec<Refusals> =
-        refusals.map(|(outcome, events)| Refusals { reason: (*outcome).to_owned(), events: *events }).collect();
-    refusals.sort_by_key(|refusals| std::cmp::Reverse(refusals.events));
-    let failures = health.into_iter().flat_map(|health| &health.failures);
-    Relay {
-        relay_state: health.map_or("serving", |health| health.storing.name()).to_owned(),
-        relay_reason: health.and_then(|health| health.storing.reason()),
-        relay_failures: failures.map(|(thread, failure)| format!("{thread}: {failure}")).collect(),
-        relay_connections: count_of(overview.connections),
-        relay_clients: count_of(overview.clients),
-        relay_subscriptions: count_of(overview.subscriptions),
-        relay_events: overview.live_events,
-        relay_waiting_clients: count_of(overview.turns.now),
-        relay_accepted: Rate { total: accepted, per_s: rates.accepted },
-        relay_refused: Rate { total: refused, per_s: rates.refused },
-        relay_sent: Rate { total: overview.rows + overview.live_sent, per_s: rates.sent },
-        relay_refusals: refusals,
-    }
-}
-
 /// Returns the connections of every listener, also of one that nobody uses.
-fn protocols(state: &State, shown: &Shown) -> Vec<Protocol> {
-    let lines = |protocol: &str, listeners: &[String], open: &[(String, usize)]| -> Vec<Protocol> {
-        let connections =
-            |name: &String| open.iter().find(|(listener, _)| listener == name).map_or(0, |(_, count)| *count);
-        let line = |name: &String| Protocol {
-            protocol: protocol.to_owned(),
-            listener: name.clone(),
-            connections: count_of(connections(name)),
-        };
-        listeners.iter().map(line).collect()
+fn protocols(state: &State) -> Vec<Protocol> {
+    let lines = |service: &ServiceState| {
+        let protocol = service.name;
+        let line =
+            move |(listener, open)| Protocol { protocol: protocol.to_owned(), listener, connections: count_of(open) };
+        service.overview.connections().into_iter().map(line)
     };
-    let wallets: Vec<String> = shown.listeners.iter().map(|(_, listener)| listener.name.clone()).collect();
-    let mut all = Vec::new();
-    all.extend(state.bitcoin.iter().flat_map(|bitcoin| lines("Electrum", &wallets, &bitcoin.electrum.connections)));
-    all.extend(state.rest.iter().flat_map(|rest| lines("REST", &shown.rest, &rest.connections)));
-    let nostr = |relay: &birdhouse_relay::Overview| [("all".to_owned(), relay.connections)];
-    all.extend(state.relay.iter().flat_map(|relay| lines("Nostr", &["all".to_owned()], &nostr(relay))));
-    all
+    state.services.iter().flat_map(lines).collect()
 }
 
 fn slowest(state: &State) -> Vec<SlowKind> {
-    let kinds = |protocol: &'static str, kinds: &[Slow]| -> Vec<SlowKind> {
-        kinds.iter().map(|kind| slow_kind(protocol, kind)).collect()
+    let kinds = |service: &ServiceState| -> Vec<SlowKind> {
+        service.overview.slowest().iter().map(|kind| slow_kind(service.name, kind)).collect()
     };
-    let mut all = Vec::new();
-    all.extend(state.bitcoin.iter().flat_map(|bitcoin| kinds("Electrum", &bitcoin.electrum.slowest)));
-    all.extend(state.rest.iter().flat_map(|rest| kinds("REST", &rest.slowest)));
-    all.extend(state.relay.iter().flat_map(|relay| kinds("Nostr", &relay.slowest)));
+    let mut all: Vec<SlowKind> = state.services.iter().flat_map(kinds).collect();
     all.sort_by(|one, other| other.longest_ms.total_cmp(&one.longest_ms));
     all.truncate(SLOWEST);
     all
@@ -218,7 +170,7 @@ fn folder_bytes(folder: &Path) -> u64 {
 /// Returns the addresses for wallets: those of this network, then the public ones.
 fn endpoints(shown: &Shown) -> Vec<Endpoint> {
     let own = welcome::own_address();
-    let bound = shown.listeners.iter().filter_map(|(addr, listener)| welcome::Endpoint::of(*addr, listener));
+    let bound = shown.listeners.iter().filter_map(welcome::Endpoint::of);
     let bound = bound.map(|endpoint| Endpoint {
         host: endpoint.host(own),
         port: endpoint.addr.port(),
@@ -227,8 +179,4 @@ fn endpoints(shown: &Shown) -> Vec<Endpoint> {
         fingerprint: endpoint.fingerprint,
     });
     bound.chain(shown.public.iter().cloned()).collect()
-}
-
-fn count_of(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }

@@ -35,6 +35,12 @@ impl Level {
     /// The level of a server without settings.
     pub(crate) const DEFAULT: &str = "info";
 
+    /// Returns a handle that changes nothing.
+    #[cfg(test)]
+    pub(crate) fn of_tests() -> Self {
+        Self(Arc::new(|_| Ok(())))
+    }
+
     /// Changes the level: a name, or levels of modules like `info,birdhouse_relay=debug`.
     pub(crate) fn set(&self, level: &str) -> Result<()> {
         (self.0)(filter(level)?)

@@ -1,7 +1,96 @@
-//! The protocols that clients speak: opened, bound, served and ended.
+//! The protocols that clients speak: opened, bound, served and ended. Each is a [`Service`]; the rest of the server
+//! knows them by this trait, and by the list that [`Opened::bind`] makes.
 //!
 //! May use `index` and what that uses.
 
+mod electrum;
+mod page;
+mod rates;
 pub(crate) mod relay;
-pub(crate) mod relay_settings;
-pub(crate) mod rest;
+mod relay_overview;
+mod relay_settings;
+mod rest;
+mod service;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use birdhouse_net::{Certificate, ConnectionIds};
+use birdhouse_relay::Relay;
+
+pub(crate) use self::page::{Page, count_of};
+pub(crate) use self::rates::{Counts, PerSecond, Rates, SAMPLE_INTERVAL};
+pub(crate) use self::service::{ELECTRUM, EXPLORER, OnPanic, Overview, RELAY, REST, Service};
+#[cfg(test)]
+pub(crate) use self::service::{Serving, Stopped};
+use crate::config::Options;
+use crate::index::Setup;
+
+/// The services that the settings enable: opened, and not bound yet.
+pub(crate) struct Opened {
+    electrum: Option<electrum::Opened>,
+    rest: Option<rest::Opened>,
+    pub(crate) relay: Option<relay::Opened>,
+}
+
+/// The services that are bound.
+pub(crate) struct Bound {
+    /// All of them, in the order of status and metrics.
+    pub(crate) list: Vec<Arc<dyn Service>>,
+    /// The relay among them, for commands about its events and rules.
+    pub(crate) relay: Option<Arc<Relay>>,
+}
+
+impl Opened {
+    /// Opens the services that the settings enable.
+    pub(crate) fn open(options: &Options, index: Option<&Setup>) -> Result<Self> {
+        Ok(Self {
+            electrum: index.map(|setup| electrum::open(options, setup.network)).transpose()?,
+            relay: relay::open(options)?,
+            rest: rest::open(options, index.is_some())?,
+        })
+    }
+
+    /// Returns their bounds on connections.
+    pub(crate) fn connection_bounds(&mut self) -> Vec<&mut usize> {
+        let Self { electrum, rest, relay } = self;
+        let electrum = electrum.iter_mut().flat_map(electrum::Opened::connection_bounds);
+        let relay = relay.iter_mut().map(relay::Opened::connections);
+        electrum.chain(relay).chain(rest.iter_mut().map(rest::Opened::connections)).collect()
+    }
+
+    /// Returns the largest number of threads that their requests keep busy, beyond those that all share.
+    pub(crate) fn blocking_threads(&self) -> usize {
+        // The shared ones are for the others.
+        let Self { electrum: _, rest, relay: _ } = self;
+        rest.as_ref().map_or(0, rest::Opened::blocking_threads)
+    }
+
+    /// Binds them, and starts their tasks in the current runtime.
+    pub(crate) async fn bind(&self, index: Option<&Arc<Setup>>, ids: &ConnectionIds) -> Result<Bound> {
+        let Self { electrum, rest, relay } = self;
+        let electrum = match electrum.as_ref().zip(index) {
+            None => None,
+            Some((electrum, setup)) => Some(electrum.bind(setup, ids).await?),
+        };
+        let relay = match relay {
+            None => None,
+            Some(relay) => Some(relay.bind(ids).await?),
+        };
+        let rest = match (rest, index, &electrum) {
+            (Some(rest), Some(setup), Some(electrum)) => Some(rest.bind(setup, ids, &electrum.server).await?),
+            _ => None,
+        };
+        let relay_of_commands = relay.as_ref().map(|relay| Arc::clone(&relay.relay));
+        let mut list: Vec<Arc<dyn Service>> = Vec::new();
+        list.extend(electrum.map(|electrum| Arc::new(electrum) as _));
+        list.extend(rest.map(|rest| Arc::new(rest) as _));
+        list.extend(relay.map(|relay| Arc::new(relay) as _));
+        Ok(Bound { list, relay: relay_of_commands })
+    }
+}
+
+/// Returns the certificates of all listeners.
+pub(crate) fn certificates(services: &[Arc<dyn Service>]) -> impl Iterator<Item = &Arc<Certificate>> {
+    services.iter().flat_map(|service| service.listeners()).filter_map(|listener| listener.transport.certificate())
+}

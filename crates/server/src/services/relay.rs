@@ -7,18 +7,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
-use birdhouse_net::ConnectionIds;
-use birdhouse_relay::{FreeDisk, Listener, Relay, RelayWriter, RuleBook, Settings};
+use birdhouse_net::{ConnectionIds, ConnectionInfo};
+use birdhouse_relay::{FreeDisk, Relay, RelayWriter, RuleBook, Settings};
 use birdhouse_store::{SegmentOptions, SegmentStore};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
+use super::relay_overview::State;
+use super::relay_settings;
+use super::service::{Overview, RELAY, Service, Serving, Stopped};
 use crate::cluster::{RemoteWriter, cql};
 use crate::config::{Options, Switch};
 use crate::process::private;
-use crate::services::relay_settings;
-use crate::sockets::{Plan, listeners};
+use crate::sockets::{BoundListener, Plan, Sockets, listeners};
 use crate::storage::EventStore;
 
 /// The relay keeps few rows in the store: the times at which events expire.
@@ -45,13 +44,15 @@ pub(crate) struct Opened {
     listeners: Vec<Plan<()>>,
     /// Folder of the self-signed certificate, and the names in it.
     certificate: (PathBuf, Vec<String>),
+    grace: Duration,
 }
 
-/// The accept loop and connections of the relay.
-pub(crate) struct Serving {
-    /// Dropped to end it.
-    stop: oneshot::Sender<()>,
-    serving: JoinHandle<()>,
+/// The relay with bound listeners.
+pub(super) struct Nostr {
+    pub(super) relay: Arc<Relay>,
+    sockets: Sockets<()>,
+    /// Time in which clients take their close message when the server ends.
+    grace: Duration,
 }
 
 /// Opens the relay, if the settings enable it.
@@ -77,7 +78,8 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
     let (certificate, on_disk) = ((options.data_dir()?, hosts.collect()), folder(options)?);
     let disk = FreeDisk::new(move || birdhouse_store::disk_free_bytes(&on_disk));
     let settings = Settings { disk, ..relay_settings::settings(options) };
-    Ok(Some(Opened { events, store, writer, settings, rules, listeners, certificate }))
+    let grace = options.limits.clone().unwrap_or_default().server().shutdown_timeout;
+    Ok(Some(Opened { events, store, writer, settings, rules, listeners, certificate, grace }))
 }
 
 /// Returns the host of an authority, without its port.
@@ -174,39 +176,47 @@ impl Opened {
         &mut self.settings.limits.connections
     }
 
-    pub(crate) async fn listen(&self) -> Result<Vec<(TcpListener, Listener)>> {
+    /// Binds its listeners, and starts its background tasks in the current runtime.
+    pub(super) async fn bind(&self, ids: &ConnectionIds) -> Result<Nostr> {
         let (folder, names) = &self.certificate;
-        let open = listeners::open(&self.listeners, folder, names).await?;
-        for (socket, listener) in &open {
-            let (addr, listener) = (socket.local_addr()?, &listener.name);
-            tracing::info!(%addr, listener, "serving the relay");
-        }
-        Ok(open)
-    }
-
-    /// Starts the relay's background tasks in the current runtime.
-    pub(crate) fn start(&self, connection_ids: ConnectionIds) -> Arc<Relay> {
-        let settings = Settings { connection_ids, ..self.settings.clone() };
+        let sockets = Sockets::open(RELAY, &self.listeners, folder, names).await?;
+        let settings = Settings { connection_ids: ids.clone(), ..self.settings.clone() };
         let (events, rules) = (Arc::clone(&self.events), Arc::clone(&self.rules));
-        match &self.writer {
+        let relay = match &self.writer {
             None => Relay::with_rules(events, settings, rules),
             Some(writer) => Relay::front(events, settings, rules, Arc::clone(writer)),
-        }
+        };
+        Ok(Nostr { relay, sockets, grace: self.grace })
     }
 }
 
-impl Serving {
-    /// Closes every connection; returns when each has sent its close message, or its time is over.
-    pub(crate) async fn end(self) {
-        drop(self.stop);
-        // One that panicked has said so itself.
-        let _ = self.serving.await;
+impl Service for Nostr {
+    fn name(&self) -> &'static str {
+        "Nostr"
     }
-}
 
-/// Serves the relay until the returned value is ended; then connections have `grace` to take their close message.
-pub(crate) fn serve(relay: &Arc<Relay>, listeners: Vec<(TcpListener, Listener)>, grace: Duration) -> Serving {
-    let (stop, stopped) = oneshot::channel::<()>();
-    let serving = Arc::clone(relay).serve(listeners, grace, async move { drop(stopped.await) });
-    Serving { stop, serving: tokio::spawn(serving) }
+    fn listeners(&self) -> &[BoundListener] {
+        self.sockets.listeners()
+    }
+
+    fn serve(&self, stopped: Stopped) -> Serving {
+        let (relay, sockets) = (Arc::clone(&self.relay), self.sockets.take());
+        Box::pin(relay.serve(sockets, self.grace, async move { drop(stopped.await) }))
+    }
+
+    fn reload(&self, options: &Options) {
+        self.relay.reload(relay_settings::settings(options));
+    }
+
+    fn connections(&self) -> Vec<ConnectionInfo> {
+        self.relay.connections()
+    }
+
+    fn disconnect(&self, id: u64) -> bool {
+        self.relay.disconnect(id)
+    }
+
+    fn overview(&self) -> Box<dyn Overview> {
+        Box::new(State { overview: self.relay.overview(), health: self.relay.health() })
+    }
 }

@@ -1,23 +1,25 @@
 //! Opening and serving Esplora's REST API and the explorer, on the index that wallets ask, too.
 
+use std::fmt::Result as Written;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use birdhouse_chain::FilterHeaders;
-use birdhouse_esplora::{Limits, Listener, Server, Settings, Sockets};
+use birdhouse_chain::{FilterHeaders, Index};
+use birdhouse_clients::SlowKind;
+use birdhouse_esplora::{Limits, Server, Settings};
 use birdhouse_explorer::PAGES;
-use birdhouse_net::ConnectionIds;
+use birdhouse_net::{ConnectionIds, ConnectionInfo, WebPages};
 use birdhouse_store::{SegmentOptions, SegmentStore};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
+use super::page::Page;
+use super::service::{EXPLORER, Overview, PRIVATE_REST, REST, Service, Serving, Stopped, by_listener};
 use crate::config::{Options, Switch};
 use crate::index::{Setup, setup};
 use crate::process::private;
-use crate::sockets::{Plan, listeners};
+use crate::sockets::{BoundListener, Plan, Sockets, listeners};
 
 /// Folder of the filter headers in the folder of the index.
 const FILTERS: &str = "filters";
@@ -25,34 +27,42 @@ const FILTERS: &str = "filters";
 const FILTERS_CACHE_BYTES: u64 = 1 << 20;
 
 /// The REST API and the explorer, not served yet.
-pub(crate) struct Opened {
+pub(super) struct Opened {
     limits: Limits,
     listeners: Vec<Plan<()>>,
     private: Vec<Plan<()>>,
     explorers: Vec<Plan<()>>,
     /// Headers of compact block filters.
     filters: Option<Arc<FilterHeaders>>,
+    /// Web pages that may open a WebSocket over loopback.
+    pages: WebPages,
+    /// Folder of the self-signed certificate, and the names in it.
+    certificate: (PathBuf, Vec<String>),
+    grace: Duration,
 }
 
-/// The bound sockets of both.
-#[derive(Default)]
-pub(crate) struct Bound {
-    pub(crate) api: Vec<(TcpListener, Listener)>,
-    pub(super) private: Vec<(TcpListener, Listener)>,
-    pub(crate) explorer: Vec<(TcpListener, Listener)>,
+/// Both with bound listeners.
+pub(super) struct Rest {
+    server: Server,
+    api: Sockets<()>,
+    private: Sockets<()>,
+    explorer: Sockets<()>,
+    listeners: Vec<BoundListener>,
+    /// Headers of filters, and the index that they are computed from.
+    filters: Option<(Arc<FilterHeaders>, Arc<Index>)>,
+    /// Time in which requests in flight are answered when the server ends.
+    grace: Duration,
 }
 
-/// The accept loop and connections of the REST API.
-pub(crate) struct Serving {
-    /// Dropped to end it.
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
-    /// Set to end the thread that computes filter headers.
-    stop_filters: Arc<AtomicBool>,
+/// The state of both.
+#[derive(Debug)]
+struct State {
+    overview: birdhouse_esplora::Overview,
+    listeners: Vec<BoundListener>,
 }
 
 /// Opens the REST API, if the settings enable it.
-pub(crate) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened>> {
+pub(super) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened>> {
     let (listeners, explorers) = (listeners::plan_rest(options)?, listeners::plan_explorer(options)?);
     let private = listeners::plan_private_rest(options)?;
     let wants_filters = options.block_filters == Some(Switch::On);
@@ -68,8 +78,17 @@ pub(crate) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened
         );
     }
     let filters = wants_filters.then(|| filter_headers(options)).transpose()?;
-    let limits = options.limits.clone().unwrap_or_default().rest();
-    Ok(Some(Opened { limits, listeners, private, explorers, filters }))
+    let limits = options.limits.clone().unwrap_or_default();
+    Ok(Some(Opened {
+        grace: limits.server().shutdown_timeout,
+        limits: limits.rest(),
+        listeners,
+        private,
+        explorers,
+        filters,
+        pages: listeners::web_pages(options),
+        certificate: (options.data_dir()?, listeners::host_names(options)),
+    }))
 }
 
 /// Opens the store of filter headers in the folder of the index.
@@ -85,88 +104,102 @@ fn filter_headers(options: &Options) -> Result<Arc<FilterHeaders>> {
 
 impl Opened {
     /// Returns the largest number of threads that its requests keep busy.
-    pub(crate) fn blocking_threads(&self) -> usize {
+    pub(super) fn blocking_threads(&self) -> usize {
         self.limits.blocking_threads()
     }
 
     /// The bound on connections.
-    pub(crate) fn connections(&mut self) -> &mut usize {
+    pub(super) fn connections(&mut self) -> &mut usize {
         &mut self.limits.connections
     }
 
-    pub(crate) async fn listen(&self, setup: &Setup) -> Result<Bound> {
-        let names: Vec<_> = setup.electrum_settings.hosts.iter().map(|host| host.name.clone()).collect();
-        let api = listeners::open(&self.listeners, &setup.data_dir, &names).await?;
-        for (socket, listener) in &api {
-            let (addr, listener) = (socket.local_addr()?, &listener.name);
-            tracing::info!(%addr, listener, "serving the REST API");
-        }
-        let private = listeners::open(&self.private, &setup.data_dir, &names).await?;
-        for (socket, listener) in &private {
-            let (addr, listener) = (socket.local_addr()?, &listener.name);
-            tracing::info!(%addr, listener, "serving the REST API with /internal");
-        }
-        let explorer = listeners::open(&self.explorers, &setup.data_dir, &names).await?;
-        for (socket, listener) in &explorer {
-            let (addr, listener) = (socket.local_addr()?, &listener.name);
-            tracing::info!(%addr, listener, "serving the explorer");
-        }
-        Ok(Bound { api, private, explorer })
-    }
-
-    /// Returns a server of both, which takes turns with wallets to keep processors busy and to call the node.
-    pub(crate) fn server(
+    /// Binds both. They take turns with wallets to keep processors busy and to call the node.
+    pub(super) async fn bind(
         &self,
         setup: &Setup,
-        connection_ids: ConnectionIds,
+        ids: &ConnectionIds,
         wallets: &birdhouse_electrum::Server,
-    ) -> Server {
-        let (limits, filters) = (self.limits.clone(), self.filters.clone());
-        let (processors, node_calls) = (wallets.processors(), wallets.node_calls());
-        let pages = setup.electrum_settings.pages.clone();
-        let settings =
-            Settings { limits, filters, pages, connection_ids, processors, node_calls, ..Settings::new(setup.network) };
-        Server::new(Arc::clone(&setup.index), setup.node_of_clients.clone(), settings)
+    ) -> Result<Rest> {
+        let (folder, names) = &self.certificate;
+        let api = Sockets::open(REST, &self.listeners, folder, names).await?;
+        let private = Sockets::open(PRIVATE_REST, &self.private, folder, names).await?;
+        let explorer = Sockets::open(EXPLORER, &self.explorers, folder, names).await?;
+        let settings = Settings {
+            limits: self.limits.clone(),
+            filters: self.filters.clone(),
+            pages: self.pages.clone(),
+            connection_ids: ids.clone(),
+            processors: wallets.processors(),
+            node_calls: wallets.node_calls(),
+            ..Settings::new(setup.network)
+        };
+        Ok(Rest {
+            server: Server::new(Arc::clone(&setup.index), setup.node_of_clients.clone(), settings),
+            listeners: [&api, &private, &explorer].into_iter().flat_map(Sockets::listeners).cloned().collect(),
+            api,
+            private,
+            explorer,
+            filters: self.filters.clone().map(|filters| (filters, Arc::clone(&setup.index))),
+            grace: self.grace,
+        })
     }
+}
 
-    /// Serves both until the returned value is ended; then requests in flight have `grace` to be answered.
-    pub(crate) fn serve(&self, setup: &Setup, server: Server, bound: Bound, grace: Duration) -> Serving {
-        let stop_filters = self.follow_filters(setup);
-        let sockets = Sockets { api: bound.api, private: bound.private, pages: Some((&PAGES, bound.explorer)) };
-        let (stop, stopped) = oneshot::channel::<()>();
-        let serving = server.serve(sockets, grace, async move { drop(stopped.await) });
-        Serving { stop, task: tokio::spawn(serving), stop_filters }
-    }
-
+impl Rest {
     /// Computes filter headers on a thread of its own, which ends after the value is set.
-    fn follow_filters(&self, setup: &Setup) -> Arc<AtomicBool> {
+    fn follow_filters(&self) -> Arc<AtomicBool> {
         let stop = Arc::<AtomicBool>::default();
-        if let Some(filters) = self.filters.clone() {
-            let (index, stop) = (Arc::clone(&setup.index), Arc::clone(&stop));
+        if let Some((filters, index)) = self.filters.clone() {
+            let stop = Arc::clone(&stop);
             std::thread::spawn(move || filters.follow(&index, &stop));
         }
         stop
     }
 }
 
-impl Bound {
-    /// Returns the names of all listeners.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.all().map(|(_, listener)| listener.name.clone()).collect()
+impl Service for Rest {
+    fn name(&self) -> &'static str {
+        "REST"
     }
 
-    /// Returns all sockets with their listeners.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &(TcpListener, Listener)> {
-        self.api.iter().chain(&self.private).chain(&self.explorer)
+    fn listeners(&self) -> &[BoundListener] {
+        &self.listeners
+    }
+
+    fn serve(&self, stopped: Stopped) -> Serving {
+        let stop_filters = self.follow_filters();
+        let pages = Some((&PAGES, self.explorer.take()));
+        let sockets = birdhouse_esplora::Sockets { api: self.api.take(), private: self.private.take(), pages };
+        let until = async move {
+            drop(stopped.await);
+            stop_filters.store(true, Ordering::Relaxed);
+        };
+        Box::pin(self.server.clone().serve(sockets, self.grace, until))
+    }
+
+    fn connections(&self) -> Vec<ConnectionInfo> {
+        self.server.connections()
+    }
+
+    fn disconnect(&self, id: u64) -> bool {
+        self.server.disconnect(id)
+    }
+
+    fn overview(&self) -> Box<dyn Overview> {
+        Box::new(State { overview: self.server.overview(), listeners: self.listeners.clone() })
     }
 }
 
-impl Serving {
-    /// Ends it; returns when each connection has got its answer, or its time is over.
-    pub(crate) async fn end(self) {
-        self.stop_filters.store(true, Ordering::Relaxed);
-        drop(self.stop);
-        // One that panicked has said so itself.
-        let _ = self.task.await;
+impl Overview for State {
+    fn connections(&self) -> Vec<(String, usize)> {
+        by_listener(&self.listeners, &self.overview.connections)
+    }
+
+    fn slowest(&self) -> &[SlowKind] {
+        &self.overview.slowest
+    }
+
+    fn metrics(&self, page: &mut Page<'_>) -> Written {
+        page.connections("rest", &self.overview.connections, self.overview.refused_connections)
     }
 }

@@ -260,6 +260,19 @@ pub(crate) fn hosts(public: &[PublicHost], network: Network) -> Vec<Host> {
     hosts
 }
 
+/// Returns the public names of the hosts, which a self-signed certificate has; none without an index.
+pub(crate) fn host_names(options: &Options) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    if options.has_bitcoin() {
+        for PublicHost { name, .. } in options.public_host.iter().flatten() {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+    }
+    names
+}
+
 /// Returns the web pages that may open a WebSocket over loopback: those that reach this server by a public name, and
 /// those of the settings.
 pub(crate) fn web_pages(options: &Options) -> WebPages {

@@ -4,10 +4,12 @@
 //! May use `config`.
 
 pub(crate) mod bind;
+mod bound;
 pub(crate) mod listeners;
 mod onion;
 pub(crate) mod welcome;
 
+pub(crate) use self::bound::{BoundListener, Sockets};
 pub(crate) use self::listeners::{CertificateFiles, Plan};
 pub(crate) use self::onion::Onion;
 pub(crate) use self::welcome::Endpoint;

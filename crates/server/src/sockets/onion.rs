@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use birdhouse_electrum::Listener;
 use bitcoin::hex::DisplayHex as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
 use crate::config::{Options, Switch};
+use crate::sockets::BoundListener;
 use crate::sockets::welcome::Endpoint;
 
 /// Tor's usual control port.
@@ -47,8 +47,8 @@ impl Onion {
     }
 
     /// Returns the service with a port for each listener over TCP or TLS that wallets connect to by themselves.
-    pub(crate) fn of(mut self, wallets: &[(SocketAddr, Listener)]) -> Self {
-        let endpoints = wallets.iter().filter_map(|(addr, listener)| Endpoint::of(*addr, listener));
+    pub(crate) fn of(mut self, wallets: &[BoundListener]) -> Self {
+        let endpoints = wallets.iter().filter_map(Endpoint::of);
         self.listeners = endpoints.map(|endpoint| endpoint.addr).collect();
         self
     }

@@ -4,12 +4,14 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
-use birdhouse_electrum::Listener;
 use birdhouse_net::{Certificate, Transport};
+use bitcoin::Network;
 use bitcoin::hashes::{Hash as _, sha256};
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 use qrcode::types::QrError;
+
+use super::BoundListener;
 
 /// An address that no packet is sent to: it asks the system which of its own addresses reaches the network.
 const SOMEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
@@ -24,7 +26,8 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Returns the endpoint of a listener whose wallets use no WebSocket.
-    pub(crate) fn of(addr: SocketAddr, listener: &Listener) -> Option<Self> {
+    pub(crate) fn of(listener: &BoundListener) -> Option<Self> {
+        let addr = listener.addr;
         match &listener.transport {
             Transport::Tcp => Some(Self { addr, fingerprint: None }),
             Transport::Tls(certificate) => Some(Self { addr, fingerprint: Some(fingerprint(certificate)?) }),
@@ -57,6 +60,17 @@ pub(crate) fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect(SOMEWHERE).ok()?;
     Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
+}
+
+/// Returns the flag of the wallet Electrum for a network.
+pub(crate) fn electrum_flag(network: Network) -> &'static str {
+    match network {
+        Network::Bitcoin => "",
+        Network::Testnet => "--testnet",
+        Network::Testnet4 => "--testnet4",
+        Network::Signet => "--signet",
+        Network::Regtest => "--regtest",
+    }
 }
 
 /// Returns the instructions for wallets; empty if they have no listener. `network` is a flag of Electrum such as

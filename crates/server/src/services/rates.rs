@@ -13,23 +13,23 @@ const SAMPLES: usize = 13;
 
 /// Counts that only grow, but for those of the build, which begin again with each phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) phase: Phase,
+pub(crate) struct Counts {
+    pub(crate) phase: Phase,
     /// Done in this phase of the build.
-    pub(super) built: u64,
+    pub(crate) built: u64,
     /// Events of the relay.
-    pub(super) accepted: u64,
-    pub(super) refused: u64,
-    pub(super) sent: u64,
+    pub(crate) accepted: u64,
+    pub(crate) refused: u64,
+    pub(crate) sent: u64,
 }
 
 /// The number of each count in a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct PerSecond {
-    pub(super) built: f64,
-    pub(super) accepted: f64,
-    pub(super) refused: f64,
-    pub(super) sent: f64,
+pub(crate) struct PerSecond {
+    pub(crate) built: f64,
+    pub(crate) accepted: f64,
+    pub(crate) refused: f64,
+    pub(crate) sent: f64,
 }
 
 /// The samples of the last minute.
@@ -38,7 +38,7 @@ pub(crate) struct Rates(Mutex<VecDeque<(Instant, Counts)>>);
 
 impl Rates {
     /// Adds a sample; the oldest leaves.
-    pub(super) fn add(&self, now: Instant, counts: Counts) {
+    pub(crate) fn add(&self, now: Instant, counts: Counts) {
         let mut samples = self.0.lock();
         samples.push_back((now, counts));
         if samples.len() > SAMPLES {
@@ -47,7 +47,7 @@ impl Rates {
     }
 
     /// Returns the rates from the oldest sample to these counts.
-    pub(super) fn per_second(&self, now: Instant, counts: &Counts) -> PerSecond {
+    pub(crate) fn per_second(&self, now: Instant, counts: &Counts) -> PerSecond {
         let samples = self.0.lock();
         let Some((since, first)) = samples.front() else { return PerSecond::default() };
         let built = samples.iter().find(|(_, sample)| sample.phase == counts.phase);

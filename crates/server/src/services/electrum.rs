@@ -1,0 +1,228 @@
+//! Opening and serving the Electrum protocol.
+
+use std::fmt::Result as Written;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use birdhouse_chain::Index;
+use birdhouse_clients::SlowKind;
+use birdhouse_dashboard::Status;
+use birdhouse_electrum::{Limits, Server, Settings};
+use birdhouse_net::{ConnectionIds, ConnectionInfo};
+use bitcoin::Network;
+
+use super::page::{Page, count_of};
+use super::rates::PerSecond;
+use super::service::{ELECTRUM, OnPanic, Overview, Service, Serving, Stopped, by_listener};
+use crate::config::Options;
+use crate::index::Setup;
+use crate::sockets::{BoundListener, Plan, Sockets, listeners};
+
+/// Time for which wallets wait for a short first build. After it they are served, and told its progress.
+const BUILD_HOLD: Duration = Duration::from_secs(5);
+/// Interval of looks at the build meanwhile.
+const BUILD_POLL: Duration = Duration::from_millis(20);
+
+/// The server for wallets, not bound yet.
+pub(super) struct Opened {
+    settings: Settings,
+    listeners: Vec<Plan>,
+    /// Folder of the self-signed certificate, and the names in it.
+    certificate: (PathBuf, Vec<String>),
+}
+
+/// The bound server for wallets.
+pub(super) struct Electrum {
+    pub(super) server: Server,
+    index: Arc<Index>,
+    sockets: Sockets<Limits>,
+}
+
+/// The state of the server.
+#[derive(Debug)]
+struct State {
+    overview: birdhouse_electrum::Overview,
+    listeners: Vec<BoundListener>,
+}
+
+/// Opens the server for wallets.
+pub(super) fn open(options: &Options, network: Network) -> Result<Opened> {
+    let listeners = listeners::plan(options, network)?;
+    let certificate = (options.data_dir()?, listeners::host_names(options));
+    Ok(Opened { settings: settings(options, network)?, listeners, certificate })
+}
+
+/// Returns the settings of the server.
+fn settings(options: &Options, network: Network) -> Result<Settings> {
+    let hosts = listeners::hosts(options.public_host.as_deref().unwrap_or_default(), network);
+    let discovery = options.peer.as_deref().map(|peers| listeners::discovery(peers, network)).transpose()?;
+    let limits = options.limits.clone().unwrap_or_default().server();
+    let pages = listeners::web_pages(options);
+    let mut settings = Settings { hosts, discovery, limits, pages, ..Settings::default() };
+    if let Some(name) = &options.server_name {
+        settings.server_version.clone_from(name);
+    }
+    if let Some(banner) = &options.banner {
+        settings.banner.clone_from(banner);
+    }
+    if let Some(address) = &options.donation_address {
+        settings.donation_address.clone_from(address);
+    }
+    Ok(settings)
+}
+
+impl Opened {
+    /// Returns the bounds on connections, one for each listener.
+    pub(super) fn connection_bounds(&mut self) -> impl Iterator<Item = &mut usize> {
+        self.listeners.iter_mut().map(|plan| &mut plan.limits.connections)
+    }
+
+    pub(super) async fn bind(&self, setup: &Setup, ids: &ConnectionIds) -> Result<Electrum> {
+        let (folder, names) = &self.certificate;
+        let sockets = Sockets::open(ELECTRUM, &self.listeners, folder, names).await?;
+        let settings = Settings { connection_ids: ids.clone(), ..self.settings.clone() };
+        let index = Arc::clone(&setup.index);
+        Ok(Electrum {
+            server: Server::new(Arc::clone(&index), setup.node_of_clients.clone(), settings),
+            index,
+            sockets,
+        })
+    }
+}
+
+impl Service for Electrum {
+    fn name(&self) -> &'static str {
+        "Electrum"
+    }
+
+    fn listeners(&self) -> &[BoundListener] {
+        self.sockets.listeners()
+    }
+
+    fn serve(&self, mut stopped: Stopped) -> Serving {
+        let (server, index, sockets) = (self.server.clone(), Arc::clone(&self.index), self.sockets.take());
+        Box::pin(async move {
+            // The sockets are bound already: clients that come meanwhile wait in their queues.
+            tokio::select! {
+                () = built_or_held(&index) => {}
+                _ = &mut stopped => return,
+            }
+            server.serve(sockets, async { drop(stopped.await) }).await;
+        })
+    }
+
+    fn on_panic(&self) -> OnPanic {
+        OnPanic::EndsServer
+    }
+
+    fn connections(&self) -> Vec<ConnectionInfo> {
+        self.server.connections()
+    }
+
+    fn disconnect(&self, id: u64) -> bool {
+        self.server.disconnect(id)
+    }
+
+    fn overview(&self) -> Box<dyn Overview> {
+        Box::new(State { overview: self.server.overview(), listeners: self.listeners().to_vec() })
+    }
+}
+
+/// Waits until the index is built, or for [`BUILD_HOLD`].
+async fn built_or_held(index: &Index) {
+    let began = Instant::now();
+    while !index.is_ready() && began.elapsed() < BUILD_HOLD {
+        tokio::time::sleep(BUILD_POLL).await;
+    }
+}
+
+impl Overview for State {
+    fn connections(&self) -> Vec<(String, usize)> {
+        by_listener(&self.listeners, &self.overview.connections)
+    }
+
+    fn slowest(&self) -> &[SlowKind] {
+        &self.overview.slowest
+    }
+
+    fn metrics(&self, page: &mut Page<'_>) -> Written {
+        requests(&self.overview, page)?;
+        waits(&self.overview, page)
+    }
+
+    fn show(&self, status: &mut Status, _rates: PerSecond) {
+        let Some(bitcoin) = &mut status.bitcoin else { return };
+        let birdhouse_electrum::Overview { connections, clients, subscriptions, turns, .. } = &self.overview;
+        bitcoin.connections = count_of(connections.iter().map(|(_, count)| count).sum());
+        bitcoin.clients = count_of(*clients);
+        bitcoin.subscriptions = count_of(*subscriptions);
+        bitcoin.waiting_clients = count_of(turns.iter().map(|(_, waiting)| waiting.now).sum());
+    }
+}
+
+// === metrics ===
+
+fn requests(overview: &birdhouse_electrum::Overview, page: &mut Page<'_>) -> Written {
+    let counted = &overview.counted;
+    let requests = counted.requests.iter().filter(|(_, _, count)| *count > 0);
+    page.labelled_counters(
+        "electrum_requests",
+        "Requests by kind and outcome: answered, rejected (invalid), refused (a limit) or failed.",
+        requests.map(|(kind, outcome, count)| ([("kind", *kind), ("outcome", (*outcome).into())], *count)),
+    )?;
+    page.counter(
+        "electrum_invalid_requests",
+        "Messages, or items of batches, that are not a request.",
+        counted.invalid_requests,
+    )?;
+    page.histograms(
+        "electrum_request_duration_seconds",
+        "Time from a message's arrival to its reply's departure, by source of the answer: memory, index or node.",
+        "source",
+        &counted.latencies,
+    )?;
+    page.counter("electrum_notifications", "Notifications sent.", counted.traffic.notifications)?;
+    page.counter(
+        "electrum_received_bytes",
+        "Bytes of messages received from clients.",
+        counted.traffic.received_bytes,
+    )?;
+    page.counter("electrum_sent_bytes", "Bytes of messages sent to clients.", counted.traffic.sent_bytes)?;
+    page.connections("electrum", &overview.connections, overview.refused_connections)?;
+    page.gauge(
+        "electrum_clients",
+        "Clients that are connected or whose use is remembered.",
+        count_of(overview.clients),
+    )?;
+    page.gauge(
+        "electrum_unsent_bytes",
+        "Bytes of replies that wallets have not read.",
+        count_of(overview.unsent_bytes),
+    )?;
+    page.gauge(
+        "electrum_subscriptions",
+        "Scripts and outpoints that connections subscribe to.",
+        count_of(overview.subscriptions),
+    )
+}
+
+fn waits(overview: &birdhouse_electrum::Overview, page: &mut Page<'_>) -> Written {
+    let turns = &overview.turns;
+    page.labelled_gauges(
+        "electrum_waiting_clients",
+        "Turns that are waited for: of processors and node by wallets and REST, of the disk by wallets.",
+        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], count_of(waiting.now))),
+    )?;
+    page.labelled_counters(
+        "electrum_waits",
+        "Turns that had to be waited for, by resource.",
+        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.turns)),
+    )?;
+    page.labelled_counters(
+        "electrum_wait_seconds",
+        "Time that clients waited for a resource.",
+        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.time.as_secs_f64())),
+    )
+}
