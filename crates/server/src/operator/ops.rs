@@ -4,6 +4,7 @@
 mod form;
 mod guard;
 mod pages;
+mod response;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -15,7 +16,6 @@ use birdhouse_clients::{ClientKeying, PlaceBounds};
 use birdhouse_net::{Accepted, ConnectionIds, Listener, Proxy, Registry, Room, Seated, Seats, SlowWrite, Transport};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use hyper::header::CONTENT_TYPE;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -25,6 +25,7 @@ use tokio::time::timeout;
 
 use self::guard::Guard;
 use self::pages::{Dashboard, Reply};
+use self::response::response;
 use crate::config::{Options, Switch};
 use crate::operator::control::Control;
 use crate::operator::metrics;
@@ -167,9 +168,4 @@ async fn command(request: Request<Incoming>, control: &Arc<Control>, dashboard: 
         });
     }
     response
-}
-
-fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<String> {
-    let response = Response::builder().status(status).header(CONTENT_TYPE, content_type);
-    response.body(body).expect("status and header are valid")
 }

@@ -10,6 +10,7 @@ use hyper::{HeaderMap, Response, StatusCode};
 
 use super::form::field;
 use super::guard::Guard;
+use super::response::response;
 use crate::config::ControlCommand;
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
@@ -145,7 +146,7 @@ fn command(name: &str, body: &str) -> Result<ControlCommand, String> {
 }
 
 fn asset(content_type: &'static str, text: &str) -> Response<String> {
-    let response = super::response(StatusCode::OK, content_type, text.to_owned());
+    let response = response(StatusCode::OK, content_type, text.to_owned());
     with(response, CACHE_CONTROL, "public, max-age=31536000, immutable")
 }
 
@@ -154,7 +155,7 @@ fn refusal(status: StatusCode, title: &str, reason: &str) -> Response<String> {
 }
 
 fn page(status: StatusCode, text: String) -> Response<String> {
-    let response = super::response(status, HTML, text);
+    let response = response(status, HTML, text);
     PAGE_HEADERS.into_iter().fold(response, |response, (name, value)| with(response, name, value))
 }
 
