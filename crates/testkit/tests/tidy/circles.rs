@@ -1,9 +1,10 @@
-//! Files of a crate form layers: the arrows of their `use` lines make no circle.
+//! Files of a crate form layers, and so do the folders below its `src`: their arrows make no circle.
 //!
-//! A file points to the files that define what it imports by `crate::`, `super::`, `self::` or the name of a child
-//! module. A re-export (`pub use`) is no arrow; an import that goes through one points to the file behind it. A `mod`
-//! declaration is no arrow either. Test modules and `*_tests.rs` are left out. A circle is a strongly connected
-//! component: any two of its files reach each other.
+//! A file points to the files that define what it names by `crate::`, `super::`, `self::` or the name of a child
+//! module, in a `use` line or in a path within its code. A re-export (`pub use`) is no arrow; a path that goes through
+//! one points to the file behind it. A `mod` declaration is no arrow either. A folder has the arrows of all files in
+//! it. Test modules and `*_tests.rs` are left out. A circle is a strongly connected component: any two of its files
+//! reach each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +34,10 @@ pub(crate) fn problems() -> Vec<String> {
     let mut problems = Vec::new();
     let mut needed = BTreeSet::new();
     for krate in source::crates() {
-        for circle in circles(&krate) {
+        let graph = Graph::of(&krate);
+        let folders = graph.folder_circles();
+        problems.extend(folders.iter().map(|circle| format!("circle of folders in {krate}: {}", circle.join(", "))));
+        for circle in graph.circles() {
             let exception = EXCEPTIONS
                 .iter()
                 .position(|(of, files, _)| *of == krate && circle.iter().all(|file| files.contains(&file.as_str())));
@@ -58,31 +62,57 @@ pub(crate) fn all(krate: &str) -> Vec<String> {
     let names = source::crates().into_iter().filter(|name| krate.is_empty() || name == krate);
     names
         .flat_map(|name| {
-            let of = circles(&name);
+            let graph = Graph::of(&name);
+            let of = [graph.circles(), graph.folder_circles()].concat();
             of.into_iter()
                 .map(move |circle| format!("crates/{name}: circle of {}: {}", circle.len(), circle.join(", ")))
         })
         .collect()
 }
 
-/// The circles of a crate, each a sorted list of files below `src`.
-fn circles(krate: &str) -> Vec<Vec<String>> {
-    let prefix = format!("crates/{krate}/src/");
-    let in_src = source::rust().into_iter().filter(|file| file.path.starts_with(&prefix));
-    let files = modules(in_src.filter_map(|file| Some((file.path.strip_prefix(&prefix)?.to_owned(), file))));
-    let graph: BTreeMap<&Module, BTreeSet<&Module>> =
-        files.iter().map(|(module, file)| (module, targets(&files, module, file))).collect();
-    let reach: BTreeMap<&Module, BTreeSet<&Module>> =
-        graph.keys().map(|&from| (from, reachable(&graph, from))).collect();
+/// The files of a crate that ship.
+struct Graph(BTreeMap<Module, File>);
+
+impl Graph {
+    fn of(krate: &str) -> Self {
+        let prefix = format!("crates/{krate}/src/");
+        let in_src = source::rust().into_iter().filter(|file| file.path.starts_with(&prefix));
+        Self(modules(in_src.filter_map(|file| Some((file.path.strip_prefix(&prefix)?.to_owned(), file)))))
+    }
+
+    /// The circles of files, each a sorted list of paths below `src`.
+    fn circles(&self) -> Vec<Vec<String>> {
+        let arrows = self.0.iter().map(|(module, file)| (module, targets(&self.0, module, file))).collect();
+        let paths = |circle: Vec<&Module>| {
+            let mut paths: Vec<String> = circle.iter().map(|module| self.0[*module].path.clone()).collect();
+            paths.sort();
+            paths
+        };
+        components(&arrows).into_iter().map(paths).collect()
+    }
+
+    /// The circles of folders and files that lie right below `src`, each a sorted list of names. The root of the crate
+    /// is above all of them.
+    fn folder_circles(&self) -> Vec<Vec<String>> {
+        let mut arrows: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
+        for (module, file) in &self.0 {
+            let Some(from) = module.first() else { continue };
+            let to = targets(&self.0, module, file).into_iter().filter_map(|target| target.first());
+            arrows.entry(from).or_default().extend(to.filter(|to| *to != from));
+        }
+        components(&arrows).into_iter().map(|circle| circle.into_iter().cloned().collect()).collect()
+    }
+}
+
+/// The strongly connected components of more than one node.
+fn components<'a, N: Ord>(arrows: &BTreeMap<&'a N, BTreeSet<&'a N>>) -> Vec<Vec<&'a N>> {
+    let reach: BTreeMap<&N, BTreeSet<&N>> = arrows.keys().map(|&from| (from, reachable(arrows, from))).collect();
     let mut seen = BTreeSet::new();
     let mut circles = Vec::new();
-    for &module in graph.keys() {
-        let circle: Vec<&Module> =
-            reach[module].iter().copied().filter(|other| reach[*other].contains(module)).collect();
+    for &node in arrows.keys() {
+        let circle: Vec<&N> = reach[node].iter().copied().filter(|other| reach[*other].contains(node)).collect();
         if circle.len() > 1 && seen.insert(circle.clone()) {
-            let mut paths: Vec<String> = circle.iter().map(|module| files[*module].path.clone()).collect();
-            paths.sort();
-            circles.push(paths);
+            circles.push(circle);
         }
     }
     circles
@@ -162,15 +192,26 @@ fn uses(module: &Module, code: &str) -> Vec<Use> {
         let after = &rest[at + 4..];
         let end = after.find(';').unwrap_or(after.len());
         if !is_item {
+            uses.extend(inline_paths(&rest[..at]).filter_map(|path| import(module, path, false)));
             rest = after;
             continue;
         }
+        uses.extend(inline_paths(&rest[..at]).filter_map(|path| import(module, path, false)));
         let mut paths = Vec::new();
         expand(&after[..end].split_whitespace().collect::<Vec<_>>().join(" "), &mut paths);
         uses.extend(paths.iter().filter_map(|path| import(module, path, !before.is_empty())));
         rest = &after[end..];
     }
+    uses.extend(inline_paths(rest).filter_map(|path| import(module, path, false)));
     uses
+}
+
+/// The paths within code that begin with `crate::` or `super::`.
+fn inline_paths(code: &str) -> impl Iterator<Item = &str> {
+    let is_of_path = |char: char| char.is_alphanumeric() || char == '_' || char == ':';
+    let words = code.split(move |char: char| !is_of_path(char));
+    let paths = words.filter(|word| word.starts_with("crate::") || word.starts_with("super::"));
+    paths.map(|path| path.trim_end_matches(':'))
 }
 
 /// Splits `a::{b, c::{d, e}}` into its paths.
@@ -246,12 +287,12 @@ fn home<'a>(files: &'a BTreeMap<Module, File>, path: &[String], depth: usize) ->
     }
 }
 
-/// All modules that a module reaches by arrows.
-fn reachable<'a>(graph: &BTreeMap<&'a Module, BTreeSet<&'a Module>>, from: &'a Module) -> BTreeSet<&'a Module> {
+/// All nodes that a node reaches by arrows.
+fn reachable<'a, N: Ord>(arrows: &BTreeMap<&'a N, BTreeSet<&'a N>>, from: &'a N) -> BTreeSet<&'a N> {
     let mut reached = BTreeSet::new();
     let mut open = vec![from];
-    while let Some(module) = open.pop() {
-        open.extend(graph[module].iter().copied().filter(|&next| reached.insert(next)));
+    while let Some(node) = open.pop() {
+        open.extend(arrows[node].iter().copied().filter(|&next| reached.insert(next)));
     }
     reached
 }
@@ -261,6 +302,22 @@ fn a_tree_of_imports_is_split_into_paths() {
     let mut paths = Vec::new();
     expand("crate::{a, b::{self, C as D}, e::*}", &mut paths);
     assert_eq!(paths, ["crate::a", "crate::b::self", "crate::b::C as D", "crate::e::*"]);
+}
+
+#[test]
+fn paths_within_code_are_arrows_and_folders_have_those_of_their_files() {
+    let sources = [
+        ("low/mod.rs", "pub struct Low;\n"),
+        ("low/upward.rs", "fn up() -> Vec<crate::high::High> { Vec::new() }\n"),
+        ("high/mod.rs", "use crate::low::Low;\npub struct High(Low);\n"),
+    ];
+    let files = modules(sources.into_iter().map(|(path, text)| {
+        let file = Rust { krate: "x".into(), path: path.into(), text: text.into(), code: text.into() };
+        (path.to_owned(), file)
+    }));
+    let graph = Graph(files);
+    assert!(graph.circles().is_empty(), "no two files import each other");
+    assert_eq!(graph.folder_circles(), [["high", "low"]]);
 }
 
 #[test]
