@@ -9,7 +9,7 @@ use birdhouse_chain::{Height, NodeValue, Waiting};
 use bitcoin::{Network, Txid};
 
 use crate::endpoints::Route;
-use crate::fees::{BlockFees, Projection, Rates};
+use crate::fees::{BlockFees, Projection, RateStep, Rates};
 use crate::wire::{Failure, Refusal};
 use crate::work::Question;
 
@@ -58,9 +58,9 @@ impl Question<'_> {
     /// server has none.
     ///
     /// [`Lane::Figures`]: crate::Lane::Figures
-    pub fn rates(&self) -> Result<NodeValue<Rates>, Failure> {
+    pub fn rates(&self, step: RateStep) -> Result<NodeValue<Rates>, Failure> {
         let NodeValue { value, age } = self.service.fees.minimum(self.service.node()?, self.node_use)?;
-        Ok(NodeValue { value: Rates::of(&self.projection().blocks, value), age })
+        Ok(NodeValue { value: Rates::of(&self.projection().blocks, value, step), age })
     }
 
     /// Fees of the transactions of a block; `None` beyond the tip.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Route;
 use crate::clock;
-use crate::fees::{Estimate, Projection, Retarget, Rule, family, quotient};
+use crate::fees::{Estimate, Projection, RateStep, Retarget, Rule, family, quotient};
 use crate::limits::BLOCKS_PAGE_V1;
 use crate::wire::{Answer, BlockJson, Cache, Failure, Reply};
 use crate::work::{Lane, Question};
@@ -41,14 +41,16 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 fn recommended_fees(question: &Question<'_>) -> Answer {
-    let rates = question.rates()?;
-    Ok(Reply::json(question.room, &rates.value.map(f64::ceil).to_json(), Cache::SHORT)?.aged(rates.age))
+    fees(question, RateStep::Whole)
 }
 
 fn precise_fees(question: &Question<'_>) -> Answer {
-    let rates = question.rates()?;
-    let precise = rates.value.map(|rate| (rate * 1000.0).round() / 1000.0);
-    Ok(Reply::json(question.room, &precise.to_json(), Cache::SHORT)?.aged(rates.age))
+    fees(question, RateStep::Thousandth)
+}
+
+fn fees(question: &Question<'_>, step: RateStep) -> Answer {
+    let rates = question.rates(step)?;
+    Ok(Reply::json(question.room, &rates.value.to_json(), Cache::SHORT)?.aged(rates.age))
 }
 
 fn mempool_blocks(question: &Question<'_>) -> Answer {

@@ -18,7 +18,7 @@ pub(crate) use self::projection::BLOCKS_MAX;
 pub use self::projection::{Place, ProjectedBlock};
 pub use self::projections::Projection;
 pub(crate) use self::projections::Projections;
-pub use self::recommended::Rates;
+pub use self::recommended::{RateStep, Rates};
 pub(crate) use self::replacement_tree::{newest, tree_of};
 pub(crate) use self::retarget::{Estimate, Retarget, Rule};
 

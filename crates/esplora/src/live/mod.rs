@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use self::tracking::Tracking;
 use self::wishes::Action;
-use crate::fees::{NodeUse, Rates};
+use crate::fees::{NodeUse, RateStep, Rates};
 use crate::limits::{LIVE_ANSWER, LIVE_CROWDED, LIVE_MESSAGE_BYTES, LIVE_PACE, LIVE_SILENCE, TRACKED};
 use crate::service::{Caller, Service};
 use crate::wire::{Failure, Params, Room};
@@ -221,7 +221,8 @@ impl Connection {
     async fn rates(&mut self, at: &Snapshot) -> Option<Rates> {
         let (params, room) = (Params::default(), Room::new(self.caller.unsent.clone()));
         let service = &*self.service;
-        let rates = |node_use| Question { service, at, params: &params, room: &room, node_use }.rates();
+        let rates =
+            |node_use| Question { service, at, params: &params, room: &room, node_use }.rates(RateStep::Thousandth);
         let found = match offload(|| rates(NodeUse::NotYet)) {
             Err(Failure::Unasked) => {
                 let (node_use, _turn) = service.node_turn(&self.caller.meter).await;

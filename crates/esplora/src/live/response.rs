@@ -64,7 +64,7 @@ impl Response {
         });
         if let Some(rates) = rates {
             info["mempoolminfee"] = json!(rates.minimum / SAT_VB);
-            self.add("fees", &rates.map(|rate| (rate * 1000.0).round() / 1000.0).to_json());
+            self.add("fees", &rates.to_json());
         }
         self.add("mempoolInfo", &info);
         self.add("vBytesPerSecond", &flow(mempool, clock::now()));

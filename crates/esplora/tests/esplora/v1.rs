@@ -22,7 +22,9 @@ fn fees_and_relatives_follow_from_the_mempool() {
     let mut world = World::small(71);
     let minimum = json!({ "fastestFee": 1, "halfHourFee": 1, "hourFee": 1, "economyFee": 1, "minimumFee": 1 });
     assert_eq!(world.rest.json("/api/v1/fees/recommended"), minimum);
-    assert_eq!(world.rest.json("/api/v1/fees/precise"), minimum);
+    // The floor of Core 29.1 and later; mempool's server says at least 1 and 0.5 for the two most urgent.
+    let precise = json!({ "fastestFee": 1, "halfHourFee": 0.5, "hourFee": 0.1, "economyFee": 0.1, "minimumFee": 0.1 });
+    assert_eq!(world.rest.json("/api/v1/fees/precise"), precise);
     assert_eq!(world.rest.json("/api/v1/fees/mempool-blocks"), json!([]));
     let (parent, child) = family(&mut world);
     let waiting = world.live.ledger().mempool();

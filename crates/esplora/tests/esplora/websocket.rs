@@ -99,7 +99,9 @@ fn a_new_client_gets_blocks_and_the_mempool_and_then_their_changes() {
     newest.reverse();
     assert_eq!(blocks, &newest);
     assert_eq!((&first["mempool-blocks"], &first["mempoolInfo"]["size"]), (&json!([]), &json!(0)));
-    assert_eq!(first["fees"]["minimumFee"], json!(1));
+    assert_eq!(first["fees"], world.rest.json("/api/v1/fees/precise"));
+    let info = world.live.node().rpc("getmempoolinfo", json!([])).unwrap();
+    assert_eq!(first["mempoolInfo"]["mempoolminfee"], info["mempoolminfee"]);
     assert_eq!(first["da"]["nextRetargetHeight"], json!(2016));
     assert!(first["backendInfo"]["version"].is_string() && first["transactions"].is_array(), "{first}");
 

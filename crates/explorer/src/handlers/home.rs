@@ -1,7 +1,7 @@
 //! The first page.
 
 use birdhouse_chain::Height;
-use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, clock};
+use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, RateStep, Reply, Route, clock};
 
 use super::blocks::line;
 use crate::views::home::{Arrival, Home, page};
@@ -15,7 +15,7 @@ pub(super) const ROUTES: &[Route] = &[Route::get("/", Lane::Figures, home, "Tip,
 
 fn home(question: &Question<'_>) -> Answer {
     let at = question.at;
-    let rates = match question.rates() {
+    let rates = match question.rates(RateStep::Thousandth) {
         Err(Failure::Unasked) => return Err(Failure::Unasked),
         // A page without them is better than none.
         rates => rates.ok(),
