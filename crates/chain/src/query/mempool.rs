@@ -6,11 +6,11 @@
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
-use crate::block::{is_indexed, output_of};
+use crate::block::output_of;
 use crate::error::{Error, Result};
 use crate::names::{Hash256, ScriptHash, TxNum};
 use crate::query::spending::{Funding, Spending};
-use crate::state::{Balance, Confirmation, FoundOutput, Snapshot, UnconfirmedEntry, Unspent};
+use crate::state::{Balance, Confirmation, FoundOutput, Pay, Snapshot, UnconfirmedEntry, Unspent};
 
 impl Snapshot {
     /// Returns the transactions of a script that are in the mempool, in the order in which they follow its history.
@@ -86,7 +86,9 @@ impl Snapshot {
             return Ok(Some(FoundOutput { outpoint, scripthash, value: pay.value, funding, spender }));
         }
         let Some(txnum) = self.find_txnums(&[outpoint.txid.to_byte_array()])?[0] else { return Ok(None) };
-        let Some((scripthash, value)) = self.output_in(txnum, outpoint.vout)? else { return Ok(None) };
+        let Some(Pay { scripthash: Some(scripthash), value, .. }) = self.output_in(txnum, outpoint.vout)? else {
+            return Ok(None);
+        };
         let funding = Confirmation::Confirmed(self.height_of(txnum)?);
         let spender = match self.mempool.spender(&outpoint) {
             None => self.confirmed_spender(outpoint, txnum, &scripthash)?,
@@ -95,18 +97,17 @@ impl Snapshot {
         Ok(Some(FoundOutput { outpoint, scripthash, value, funding, spender }))
     }
 
-    /// Script hash and value of outputs in blocks, in the order of `outpoints`; `None` where there is no such output,
-    /// or it can never be spent.
-    pub(crate) fn outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<(ScriptHash, u64)>>> {
+    /// Outputs in blocks, in the order of `outpoints`; `None` where there is no such output.
+    pub(crate) fn outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Pay>>> {
         let txids: Vec<Hash256> = outpoints.iter().map(|outpoint| outpoint.txid.to_byte_array()).collect();
         let found = self.find_txnums(&txids)?.into_iter().zip(outpoints);
         found.map(|(txnum, outpoint)| txnum.map_or(Ok(None), |txnum| self.output_in(txnum, outpoint.vout))).collect()
     }
 
-    fn output_in(&self, txnum: TxNum, vout: u32) -> Result<Option<(ScriptHash, u64)>> {
+    fn output_in(&self, txnum: TxNum, vout: u32) -> Result<Option<Pay>> {
         let raw = self.raw_of(txnum)?;
         let output = output_of(&raw, vout).map_err(Error::unreadable_block)?;
-        Ok(output.filter(|(script, _)| is_indexed(script)).map(|(script, value)| (ScriptHash::of(script), value)))
+        Ok(output.map(|(script, value)| Pay::of(script, value)))
     }
 
     fn confirmed_spender(

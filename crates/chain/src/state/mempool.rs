@@ -11,6 +11,7 @@ use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 use imbl::{HashMap, OrdMap, OrdSet};
 
+use crate::block::{Program, is_indexed};
 use crate::names::{ScriptHash, TouchedScripts};
 use crate::state::answer::{Confirmation, ScriptStats, UnconfirmedEntry};
 use crate::state::replacements::{Replacements, Version};
@@ -19,6 +20,9 @@ use crate::state::replacements::{Replacements, Version};
 /// `ElectrumX`'s values: ten to twenty bins for a full mempool.
 const BIN_VBYTES: f64 = 100_000.0;
 const BIN_GROWTH: f64 = 1.1;
+/// Core's default of `bytespersigop`
+/// ([`policy.h`](https://github.com/bitcoin/bitcoin/blob/master/src/policy/policy.h)).
+const WEIGHT_PER_SIGOP: u64 = 20;
 /// Steps of a fee rate in a satoshi per virtual byte.
 const RATES_PER_SAT: u64 = 10;
 
@@ -33,6 +37,10 @@ pub struct MempoolTransaction {
     pub fee: u64,
     /// Virtual bytes ([BIP 141](https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki)).
     pub vsize: u64,
+    /// Weight units (BIP 141).
+    pub weight: u64,
+    /// Cost of its signature operations (BIP 141).
+    pub sigops: u64,
     /// Time at which this index first saw it, in seconds since 1970.
     pub first_seen: u64,
     /// True if it signals that it may be replaced
@@ -48,6 +56,7 @@ pub(crate) struct Spend {
     pub(crate) outpoint: OutPoint,
     pub(crate) scripthash: ScriptHash,
     pub(crate) value: u64,
+    pub(crate) program: Program,
 }
 
 /// An output; its index in the list is its vout.
@@ -56,6 +65,7 @@ pub(crate) struct Pay {
     /// `None` for an output that can never be spent.
     pub(crate) scripthash: Option<ScriptHash>,
     pub(crate) value: u64,
+    pub(crate) program: Program,
 }
 
 /// All unconfirmed transactions at one moment.
@@ -70,6 +80,7 @@ pub struct Mempool {
     /// Virtual bytes by fee rate, in tenths of sat/vB.
     rates: OrdMap<u64, u64>,
     vsize: u64,
+    adjusted_vsize: u64,
     fees: u64,
     replacements: Replacements,
 }
@@ -80,9 +91,30 @@ struct Entry {
     arrival: u64,
 }
 
+// === impl Pay ===
+
+impl Pay {
+    /// The output with this script.
+    pub(crate) fn of(script: &[u8], value: u64) -> Self {
+        let scripthash = is_indexed(script).then(|| ScriptHash::of(script));
+        Self { scripthash, value, program: Program::of(script) }
+    }
+}
+
 // === impl MempoolTransaction ===
 
 impl MempoolTransaction {
+    /// Returns the weight by which nodes rank the transaction: signature operations count for 20 weight units each
+    /// (Core's default of `bytespersigop`; no call tells another one).
+    pub fn adjusted_weight(&self) -> u64 {
+        self.weight.max(self.sigops * WEIGHT_PER_SIGOP)
+    }
+
+    /// Returns the virtual bytes by which nodes rank the transaction.
+    pub fn adjusted_vsize(&self) -> u64 {
+        self.adjusted_weight().div_ceil(4)
+    }
+
     /// Returns the sum of the outputs that it spends, in satoshis.
     pub fn input_sum(&self) -> u64 {
         self.spends.iter().map(|spend| spend.value).sum()
@@ -147,6 +179,7 @@ impl Mempool {
         self.arrivals.insert(arrival, txid);
         *self.rates.entry(transaction.rate()).or_default() += transaction.vsize;
         self.vsize += transaction.vsize;
+        self.adjusted_vsize += transaction.adjusted_vsize();
         self.fees += transaction.fee;
         let transaction = Arc::new(transaction);
         self.touch_children(&transaction, touched);
@@ -214,6 +247,7 @@ impl Mempool {
             touched.insert(scripthash);
         }
         self.vsize -= transaction.vsize;
+        self.adjusted_vsize -= transaction.adjusted_vsize();
         self.fees -= transaction.fee;
         let rate = transaction.rate();
         let left = self.rates.get(&rate).map_or(0, |vsize| vsize - transaction.vsize);
@@ -256,6 +290,11 @@ impl Mempool {
     /// Returns the sum of virtual bytes.
     pub fn vsize(&self) -> u64 {
         self.vsize
+    }
+
+    /// Returns the sum of virtual bytes by which nodes rank the transactions: `bytes` of Core's `getmempoolinfo`.
+    pub fn adjusted_vsize(&self) -> u64 {
+        self.adjusted_vsize
     }
 
     /// Returns the sum of fees, in satoshis.

@@ -15,9 +15,9 @@ use std::time::Duration;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{BlockHash, OutPoint, Transaction, Txid, consensus};
 
-use crate::block::is_indexed;
+use crate::block::sigop_cost;
 use crate::error::Result;
-use crate::names::{Hash256, ScriptHash, TouchedScripts};
+use crate::names::{Hash256, TouchedScripts};
 use crate::outside::{MempoolChange, MempoolSize, Node};
 use crate::state::{Mempool, MempoolTransaction, Pay, Snapshot, Spend};
 use crate::work::parallel;
@@ -282,8 +282,7 @@ fn fetch(node: &dyn Node, at: &Snapshot, mempool: &Mempool, txids: &[Txid]) -> R
     let outpoints: Vec<OutPoint> = unconfirmed.iter().flat_map(Unconfirmed::outpoints).collect();
     let outpoints: Vec<OutPoint> =
         outpoints.into_iter().filter(|outpoint| in_mempool(mempool, outpoint).is_none()).collect();
-    let found: HashMap<OutPoint, Option<(ScriptHash, u64)>> =
-        outpoints.iter().copied().zip(at.outputs(&outpoints)?).collect();
+    let found: HashMap<OutPoint, Option<Pay>> = outpoints.iter().copied().zip(at.outputs(&outpoints)?).collect();
     for transaction in &mut unconfirmed {
         let in_blocks = |outpoint| Some((outpoint, found.get(&outpoint).copied().flatten()?));
         transaction.in_blocks = transaction.outpoints().filter_map(in_blocks).collect();
@@ -298,7 +297,7 @@ struct Unconfirmed {
     raw: Box<[u8]>,
     transaction: Transaction,
     /// Its spent outputs that blocks hold.
-    in_blocks: HashMap<OutPoint, (ScriptHash, u64)>,
+    in_blocks: HashMap<OutPoint, Pay>,
 }
 
 impl Unconfirmed {
@@ -315,32 +314,28 @@ impl Unconfirmed {
     fn spends(&self, mempool: &Mempool) -> Option<Box<[Spend]>> {
         let spend = |outpoint: OutPoint| {
             let known = in_mempool(mempool, &outpoint).or_else(|| self.in_blocks.get(&outpoint).copied());
-            let (scripthash, value) = known?;
-            Some(Spend { outpoint, scripthash, value })
+            let Pay { scripthash, value, program } = known?;
+            Some(Spend { outpoint, scripthash: scripthash?, value, program })
         };
         self.outpoints().map(spend).collect()
     }
 
     /// Adds the outputs that the transaction spends, and the time at which it was first seen.
     fn resolved(self, spends: Box<[Spend]>, first_seen: u64) -> MempoolTransaction {
-        let pays: Box<[Pay]> = self
-            .transaction
-            .output
-            .iter()
-            .map(|output| {
-                let script = output.script_pubkey.as_bytes();
-                let scripthash = is_indexed(script).then(|| ScriptHash::of(script));
-                Pay { scripthash, value: output.value.to_sat() }
-            })
-            .collect();
+        let outputs = self.transaction.output.iter();
+        let pays: Box<[Pay]> =
+            outputs.map(|output| Pay::of(output.script_pubkey.as_bytes(), output.value.to_sat())).collect();
         let spent: u64 = spends.iter().map(|spend| spend.value).sum();
         let paid: u64 = pays.iter().map(|pay| pay.value).sum();
-        let vsize = self.transaction.vsize() as u64;
+        let weight = self.transaction.weight();
+        let sigops = sigop_cost(&self.transaction, spends.iter().map(|spend| spend.program));
         MempoolTransaction {
             txid: self.txid,
             raw: self.raw,
             fee: spent.saturating_sub(paid),
-            vsize,
+            vsize: weight.to_vbytes_ceil(),
+            weight: weight.to_wu(),
+            sigops,
             first_seen,
             is_replaceable: self.transaction.is_explicitly_rbf(),
             spends,
@@ -349,9 +344,8 @@ impl Unconfirmed {
     }
 }
 
-fn in_mempool(mempool: &Mempool, outpoint: &OutPoint) -> Option<(ScriptHash, u64)> {
-    let pay = mempool.output(outpoint)?;
-    Some((pay.scripthash?, pay.value))
+fn in_mempool(mempool: &Mempool, outpoint: &OutPoint) -> Option<Pay> {
+    mempool.output(outpoint).copied()
 }
 
 /// Inserts the transactions whose inputs are all known, as seen `now`, in seconds since 1970. Returns the others.

@@ -1,8 +1,10 @@
 //! `/v1`: what mempool's own server adds to Esplora's API, without prices and pools, which are not in the chain.
 
+use std::sync::Arc;
+
 use birdhouse_chain::{Height, MempoolTransaction};
 use bitcoin::block::Header;
-use bitcoin::{Network, Transaction, consensus};
+use bitcoin::{Network, consensus};
 use serde_json::{Value, json};
 
 use super::Route;
@@ -127,32 +129,38 @@ fn cpfp(question: &Question<'_>) -> Answer {
     let (ancestors, descendants) = (family::ancestors(mempool, txid), family::descendants(mempool, txid));
     let best = descendants.iter().max_by(|left, right| rate(left).total_cmp(&rate(right)));
     let family = || ancestors.iter().chain(std::iter::once(found));
-    let (fee, vsize) = family().fold((0, 0), |(fee, vsize), one| (fee + one.fee, vsize + one.vsize));
+    let (fee, vsize) = family().fold((0, 0), |(fee, vsize), one| (fee + one.fee, vsize + one.adjusted_vsize()));
     Reply::json(
         question.room,
         &json!({
-            "ancestors": shortly(&ancestors)?,
-            "bestDescendant": best.map(one).transpose()?,
-            "descendants": shortly(&descendants)?,
+            "ancestors": shortly(&ancestors),
+            "bestDescendant": best.map(one),
+            "descendants": shortly(&descendants),
             "effectiveFeePerVsize": quotient(fee, vsize),
+            "sigops": found.sigops,
             "fee": found.fee,
-            "adjustedVsize": found.vsize,
+            "adjustedVsize": fractional(found.adjusted_weight()),
         }),
         Cache::SHORT,
     )
 }
 
-fn shortly(transactions: &[std::sync::Arc<MempoolTransaction>]) -> Result<Vec<Value>, Failure> {
+fn shortly(transactions: &[Arc<MempoolTransaction>]) -> Vec<Value> {
     transactions.iter().map(one).collect()
 }
 
-fn one(transaction: &std::sync::Arc<MempoolTransaction>) -> Result<Value, Failure> {
-    let parsed: Transaction = consensus::deserialize(&transaction.raw).map_err(|_| Failure::internal())?;
-    Ok(json!({ "txid": transaction.txid, "fee": transaction.fee, "weight": parsed.weight().to_wu() }))
+fn one(transaction: &Arc<MempoolTransaction>) -> Value {
+    json!({ "txid": transaction.txid, "fee": transaction.fee, "weight": transaction.weight })
 }
 
 fn rate(transaction: &MempoolTransaction) -> f64 {
-    quotient(transaction.fee, transaction.vsize)
+    quotient(transaction.fee, transaction.adjusted_vsize())
+}
+
+/// Virtual bytes as mempool's server has them, not rounded.
+#[expect(clippy::cast_precision_loss, reason = "a transaction has fewer than 2^52 weight units")]
+fn fractional(weight: u64) -> f64 {
+    weight as f64 / 4.0
 }
 
 fn block(question: &Question<'_>) -> Answer {

@@ -19,6 +19,7 @@ pub(super) const PERCENTILES: [u64; 7] = [0, 10, 25, 50, 75, 90, 100];
 /// A transaction that a block may have.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Candidate {
+    /// Virtual bytes, by which nodes rank it.
     pub(crate) vsize: u64,
     /// In satoshis.
     pub(crate) fee: u64,
@@ -96,7 +97,7 @@ pub(super) fn candidates(mempool: &Mempool) -> Vec<Candidate> {
         let mut parents: Vec<usize> = mempool.parents(found).filter_map(|txid| index.get(&txid).copied()).collect();
         parents.sort_unstable();
         parents.dedup();
-        Candidate { vsize: found.vsize, fee: found.fee, bytes: found.raw.len() as u64, parents }
+        Candidate { vsize: found.adjusted_vsize(), fee: found.fee, bytes: found.raw.len() as u64, parents }
     };
     all.iter().map(candidate).collect()
 }

@@ -60,7 +60,7 @@ impl Response {
     pub(super) fn add_stats(&mut self, question: &Question<'_>, rates: Option<Rates>) -> Result<(), Failure> {
         let mempool = question.at.mempool();
         let mut info = json!({
-            "loaded": true, "size": mempool.len(), "bytes": mempool.vsize(), "total_fee": btc(mempool.fees()),
+            "loaded": true, "size": mempool.len(), "bytes": mempool.adjusted_vsize(), "total_fee": btc(mempool.fees()),
         });
         if let Some(rates) = rates {
             info["mempoolminfee"] = json!(rates.minimum / SAT_VB);
@@ -72,7 +72,7 @@ impl Response {
         let shortly = |found: &std::sync::Arc<MempoolTransaction>| {
             json!({
                 "txid": found.txid, "fee": found.fee, "vsize": found.vsize, "value": found.output_sum(),
-                "rate": quotient(found.fee, found.vsize), "time": found.first_seen,
+                "rate": quotient(found.fee, found.adjusted_vsize()), "time": found.first_seen,
             })
         };
         self.add("transactions", &recent.iter().map(shortly).collect::<Vec<_>>());

@@ -86,7 +86,7 @@ impl Tracked {
     pub(super) fn moved(&mut self, at: &Snapshot, txid: &Txid, projection: &Projection) -> Result<Changes> {
         let mut changes = Changes::default();
         let found = at.mempool().get(txid);
-        let position = found.and_then(|found| projection.position(txid, found.vsize));
+        let position = found.and_then(|found| projection.position(txid, found.adjusted_vsize()));
         if position != self.position {
             self.position = position;
             changes.position = position;

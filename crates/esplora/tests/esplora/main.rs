@@ -10,6 +10,7 @@ mod events;
 mod filters;
 mod http;
 mod internal;
+mod mining;
 mod model;
 mod npm;
 mod remote;

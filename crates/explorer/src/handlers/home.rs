@@ -26,7 +26,7 @@ fn home(question: &Question<'_>) -> Answer {
         txid: found.txid,
         value: found.input_sum() - found.fee,
         fee: found.fee,
-        vsize: found.vsize,
+        vsize: found.adjusted_vsize(),
     });
     let values = Home {
         network: question.network(),
@@ -36,7 +36,7 @@ fn home(question: &Question<'_>) -> Answer {
         blocks: heights.filter_map(|height| line(at, Height(height))).collect(),
         projected: &question.projection().blocks,
         rates,
-        waiting: (mempool.len(), mempool.vsize(), mempool.fees()),
+        waiting: (mempool.len(), mempool.adjusted_vsize(), mempool.fees()),
         histogram: mempool.fee_histogram(),
         arrivals: arrivals.collect(),
     };

@@ -67,9 +67,11 @@ fn waiting(question: &Question<'_>, txid: Txid) -> Option<Waiting> {
     let mempool = question.at.mempool();
     let own = mempool.get(&txid)?;
     let (ancestors, descendants) = (family::ancestors(mempool, txid), family::descendants(mempool, txid));
-    let (fee, vsize) =
-        ancestors.iter().fold((own.fee, own.vsize), |(fee, vsize), one| (fee + one.fee, vsize + one.vsize));
-    let relative = |one: &std::sync::Arc<birdhouse_chain::MempoolTransaction>| (one.txid, quotient(one.fee, one.vsize));
+    let (fee, vsize) = ancestors
+        .iter()
+        .fold((own.fee, own.adjusted_vsize()), |(fee, vsize), one| (fee + one.fee, vsize + one.adjusted_vsize()));
+    let relative =
+        |one: &std::sync::Arc<birdhouse_chain::MempoolTransaction>| (one.txid, quotient(one.fee, one.adjusted_vsize()));
     let projection = question.projection();
     Some(Waiting {
         place: projection.place(&txid),

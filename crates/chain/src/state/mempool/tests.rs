@@ -64,16 +64,27 @@ fn change() -> impl Strategy<Value = Change> {
 impl Draft {
     fn transaction(&self) -> MempoolTransaction {
         let number = u64::from(self.number);
-        let spend = |outpoint: &OutPoint| Spend { outpoint: *outpoint, scripthash: owner(outpoint), value: 1000 };
+        let spend = |outpoint: &OutPoint| Spend {
+            outpoint: *outpoint,
+            scripthash: owner(outpoint),
+            value: 1000,
+            program: Program::Other,
+        };
         MempoolTransaction {
             txid: txid(self.number),
             raw: vec![self.number].into(),
             fee: number * 10,
             vsize: 100 + number,
+            weight: 400 + 4 * number,
+            sigops: number * 4,
             first_seen: number,
             is_replaceable: false,
             spends: self.spends.iter().map(spend).collect(),
-            pays: self.pays.iter().map(|scripthash| Pay { scripthash: *scripthash, value: 400 + number }).collect(),
+            pays: self
+                .pays
+                .iter()
+                .map(|scripthash| Pay { scripthash: *scripthash, value: 400 + number, program: Program::Other })
+                .collect(),
         }
     }
 }
@@ -177,6 +188,8 @@ proptest! {
 fn check(mempool: &Mempool, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(mempool.len(), model.0.len());
     prop_assert_eq!(mempool.vsize(), model.0.keys().map(|number| 100 + u64::from(*number)).sum::<u64>());
+    let adjusted = |number: &u8| (100 + u64::from(*number)).max(20 * u64::from(*number));
+    prop_assert_eq!(mempool.adjusted_vsize(), model.0.keys().map(adjusted).sum::<u64>());
     prop_assert_eq!(mempool.fees(), model.0.keys().map(|number| 10 * u64::from(*number)).sum::<u64>());
     prop_assert_eq!(mempool.recent(99).len(), model.0.len());
     for scripthash in (0..SCRIPTS).map(script) {
