@@ -103,6 +103,7 @@ pub use merging::MergeOptions;
 pub use names::{
     Hash256, Height, InvalidScriptHash, Profile, ScriptHash, Secret, Touched, TxNum, sha256d, sha256d_many,
 };
+pub use outside::source::{MiningRules, Ranking};
 pub use outside::{NODE_VALUE_AGE_MAX, NodeValue, NodeValues, Runtime, Spawned, Waiting, source};
 pub use query::{PageList, UpTo};
 pub use rows::TABLES;

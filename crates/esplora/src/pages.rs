@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use axum::http::HeaderName;
 use birdhouse_chain::source::NodeError;
-use birdhouse_chain::{Height, NodeValue, Waiting};
+use birdhouse_chain::{Height, MempoolTransaction, NodeValue, Waiting};
 use bitcoin::{Network, Txid};
 
 use crate::endpoints::Route;
-use crate::fees::{BlockFees, Projection, RateStep, Rates};
+use crate::fees::family::Cluster;
+use crate::fees::{BlockFees, Projection, RateStep, Rates, quotient};
 use crate::wire::{Failure, Refusal};
 use crate::work::Question;
 
@@ -61,6 +62,13 @@ impl Question<'_> {
     pub fn rates(&self, step: RateStep) -> Result<NodeValue<Rates>, Failure> {
         let NodeValue { value, age } = self.service.fees.minimum(self.service.node()?, self.node_use)?;
         Ok(NodeValue { value: Rates::of(&self.projection().blocks, value, step), age })
+    }
+
+    /// Returns the fee rate in sat/vB at which the node mines a transaction of the mempool.
+    pub fn mined_rate(&self, found: &MempoolTransaction) -> f64 {
+        let exact = Cluster::of(self.at.mempool(), found.txid).and_then(|cluster| cluster.rate(&found.txid));
+        let projected = || self.projection().place(&found.txid).map(|place| place.rate);
+        exact.or_else(projected).unwrap_or_else(|| quotient(found.fee, found.adjusted_vsize()))
     }
 
     /// Fees of the transactions of a block; `None` beyond the tip.

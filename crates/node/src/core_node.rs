@@ -1,5 +1,6 @@
 //! A running Bitcoin Core as a [`Node`]: the tip, the mempool, fees, broadcast.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{
-    BlockId, BlockStanding, ChainView, MempoolSize, MempoolTxids, Node, NodeError, NodeUpdate, SourceError,
+    BlockId, BlockStanding, ChainView, MempoolSize, MempoolTxids, Node, NodeError, NodeUpdate, Ranking, SourceError,
     SourceResult,
 };
 use bitcoin::hex::{DisplayHex as _, FromHex as _};
@@ -217,10 +218,29 @@ impl Node for CoreNode {
             loaded: bool,
             size: u64,
             total_fee: f64,
+            /// Since Core 31, which mines by clusters.
+            limitclustercount: Option<u64>,
         }
         let info: Info = self.rpc.call("getmempoolinfo", &json!([])).map_err(to_source_error)?;
-        let size = MempoolSize { transactions: info.size, fees: satoshis(info.total_fee) };
+        let ranking = if info.limitclustercount.is_some() { Ranking::Chunks } else { Ranking::Ancestors };
+        let size = MempoolSize { ranking, transactions: info.size, fees: satoshis(info.total_fee) };
         Ok(info.loaded.then_some(size))
+    }
+
+    fn fee_deltas(&self) -> SourceResult<HashMap<Txid, i64>> {
+        #[derive(Deserialize)]
+        struct Prioritised {
+            fee_delta: i64,
+            in_mempool: bool,
+        }
+        let all: HashMap<String, Prioritised> = match self.rpc.call("getprioritisedtransactions", &json!([])) {
+            Ok(all) => all,
+            // RPC_METHOD_NOT_FOUND: Core before 26.
+            Err(NodeError::Rejected { code: -32601, .. }) => HashMap::new(),
+            Err(error) => return Err(to_source_error(error)),
+        };
+        let waiting = all.into_iter().filter(|(_, found)| found.in_mempool);
+        Ok(waiting.filter_map(|(txid, found)| Some((txid.parse().ok()?, found.fee_delta))).collect())
     }
 
     fn mempool_txids(&self) -> SourceResult<MempoolTxids> {

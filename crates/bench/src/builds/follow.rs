@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_chain::source::{
-    BlockId, BlockMeta, BlockSource, ChainView, MempoolSize, MempoolTxids, Node, NodeUpdate, SourceError,
+    BlockId, BlockMeta, BlockSource, ChainView, MempoolSize, MempoolTxids, Node, NodeUpdate, Ranking, SourceError,
     SourceErrorKind, SourceResult,
 };
 use birdhouse_chain::{BuildOptions, Height, Index, MergeOptions, Profile, ScriptHash, Secret, Snapshot, TABLES};
@@ -314,7 +314,7 @@ impl Node for Replay {
     }
 
     fn mempool_size(&self) -> SourceResult<Option<MempoolSize>> {
-        Ok(Some(MempoolSize { transactions: 0, fees: 0 }))
+        Ok(Some(MempoolSize { ranking: Ranking::Chunks, transactions: 0, fees: 0 }))
     }
 
     fn mempool_txids(&self) -> SourceResult<MempoolTxids> {

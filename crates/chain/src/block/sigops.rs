@@ -1,7 +1,7 @@
 //! Signature operations of a transaction, as Core counts them for its mempool and for the limit of a block. Pure.
 //!
 //! [Core's `tx_verify.cpp`](https://github.com/bitcoin/bitcoin/blob/master/src/consensus/tx_verify.cpp),
-//! `GetTransactionSigOpCost`. Those of P2SH and SegWit outputs stand in the input that spends them, so the kind of the
+//! `GetTransactionSigOpCost`. Those of P2SH and witness outputs stand in the input that spends them, so the kind of the
 //! spent output must be known, and nothing else of it.
 
 use bitcoin::script::Instruction;

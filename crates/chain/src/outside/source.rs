@@ -2,6 +2,7 @@
 //!
 //! Every method blocks its caller. Callers that must not block use a thread of their own.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -208,9 +209,30 @@ pub enum NodeError {
     Unavailable(#[from] SourceError),
 }
 
+/// The order in which a node mines its mempool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ranking {
+    /// By chunks of clusters, from Core 31 on.
+    #[default]
+    Chunks,
+    /// By sets of ancestors.
+    Ancestors,
+}
+
+/// Rules by which a node mines, besides the transactions of its mempool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MiningRules {
+    /// The order.
+    pub ranking: Ranking,
+    /// Satoshis that the node's operator has added to the fees of transactions (`prioritisetransaction`).
+    pub fee_deltas: HashMap<Txid, i64>,
+}
+
 /// Size of a node's mempool. Mempools of different sizes differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MempoolSize {
+    /// The order in which the node mines it.
+    pub ranking: Ranking,
     /// Number of transactions.
     pub transactions: u64,
     /// Sum of their fees, in satoshis.
@@ -270,6 +292,10 @@ pub trait Node: Send + Sync {
     fn wait_for_update(&self, known: BlockHash, timeout: Duration) -> SourceResult<NodeUpdate>;
     /// Returns the size of the mempool; `None` while the node loads it.
     fn mempool_size(&self) -> SourceResult<Option<MempoolSize>>;
+    /// Returns the satoshis that the node's operator has added to the fees of transactions of the mempool.
+    fn fee_deltas(&self) -> SourceResult<HashMap<Txid, i64>> {
+        Ok(HashMap::new())
+    }
     /// Returns the txids of the mempool.
     fn mempool_txids(&self) -> SourceResult<MempoolTxids>;
     /// Returns transactions of the mempool, serialised with witness; `None` for one that has left it.

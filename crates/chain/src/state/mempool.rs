@@ -13,6 +13,7 @@ use imbl::{HashMap, OrdMap, OrdSet};
 
 use crate::block::{Program, is_indexed};
 use crate::names::{ScriptHash, TouchedScripts};
+use crate::outside::MiningRules;
 use crate::state::answer::{Confirmation, ScriptStats, UnconfirmedEntry};
 use crate::state::replacements::{Replacements, Version};
 
@@ -83,6 +84,7 @@ pub struct Mempool {
     adjusted_vsize: u64,
     fees: u64,
     replacements: Replacements,
+    rules: Arc<MiningRules>,
 }
 
 #[derive(Debug, Clone)]
@@ -300,6 +302,16 @@ impl Mempool {
     /// Returns the sum of fees, in satoshis.
     pub fn fees(&self) -> u64 {
         self.fees
+    }
+
+    /// Returns what decides how the node mines it, besides its transactions.
+    pub fn rules(&self) -> &MiningRules {
+        &self.rules
+    }
+
+    /// Sets the rules by which the node mines.
+    pub(crate) fn set_rules(&mut self, rules: &Arc<MiningRules>) {
+        self.rules = Arc::clone(rules);
     }
 
     /// Returns the newest replacements.

@@ -313,8 +313,8 @@ impl Index {
 
     /// Installs a mempool, if it differs from that of the snapshot.
     pub(super) fn install_mempool(&self, at: &Snapshot, mempool: Mempool, touched: TouchedScripts) -> bool {
-        // Every change of a mempool touches a script: each transaction spends from one.
-        if touched.is_empty() {
+        // Every change of transactions touches a script: each spends from one.
+        if touched.is_empty() && mempool.rules() == at.mempool.rules() {
             return false;
         }
         tracing::debug!(transactions = mempool.len(), scripts = touched.len(), "mempool changed");

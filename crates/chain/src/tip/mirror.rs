@@ -10,6 +10,7 @@
 //! come back between two questions about it: what it lists right then is shown until the next listing.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::hashes::Hash as _;
@@ -18,7 +19,7 @@ use bitcoin::{BlockHash, OutPoint, Transaction, Txid, consensus};
 use crate::block::sigop_cost;
 use crate::error::Result;
 use crate::names::{Hash256, TouchedScripts};
-use crate::outside::{MempoolChange, MempoolSize, Node};
+use crate::outside::{MempoolChange, MempoolSize, MiningRules, Node, Ranking};
 use crate::state::{Mempool, MempoolTransaction, Pay, Snapshot, Spend};
 use crate::work::parallel;
 
@@ -34,6 +35,8 @@ const COSTLY: Duration = Duration::from_millis(100);
 const LIST_ALWAYS: usize = 5_000;
 /// A larger mempool is listed if its size has changed, or after this many polls without a listing.
 const POLLS_SKIPPED_MAX: u32 = 30;
+/// Time after which changes that the node publishes are joined by its rules of mining. Every poll reads them.
+const RULES_FRESH: Duration = Duration::from_secs(5);
 /// After this many batches of published changes a poll checks their result. At most a hundred arrive in a second.
 const APPLIED_MAX: u32 = 10_000;
 
@@ -57,6 +60,9 @@ pub(super) struct Mirror {
     is_filling: bool,
     /// True once ZMQ was recommended.
     has_recommended: bool,
+    /// The rules by which the node mines, and the time at which they were read.
+    rules: Arc<MiningRules>,
+    rules_at: Duration,
     /// True if the last listing, with all changes since, equals the node's mempool. Otherwise changes mean nothing.
     is_listed: bool,
 }
@@ -75,11 +81,31 @@ impl Mirror {
             self.is_listed = false;
             return Ok(Some(at.mempool.clone()));
         };
-        if self.is_listed && self.may_skip_listing(size, &at.mempool) {
+        self.read_rules(node, size.ranking, at)?;
+        let mempool = if self.is_listed && self.may_skip_listing(size, &at.mempool) {
             self.skipped += 1;
-            return Ok(Some(at.mempool.clone()));
+            Some(at.mempool.clone())
+        } else {
+            self.list(node, at, touched)?
+        };
+        Ok(self.with_rules(mempool))
+    }
+
+    /// Reads the rules by which the node mines.
+    fn read_rules(&mut self, node: &dyn Node, ranking: Ranking, at: &Snapshot) -> Result<()> {
+        let rules = MiningRules { ranking, fee_deltas: node.fee_deltas()? };
+        if rules != *self.rules {
+            self.rules = Arc::new(rules);
         }
-        self.list(node, at, touched)
+        self.rules_at = at.shared.runtime.now();
+        Ok(())
+    }
+
+    fn with_rules(&self, mempool: Option<Mempool>) -> Option<Mempool> {
+        mempool.map(|mut mempool| {
+            mempool.set_rules(&self.rules);
+            mempool
+        })
     }
 
     /// Lists the node's mempool. Returns it for a snapshot with the node's tip; `None` when the node's tip has moved.
@@ -162,7 +188,11 @@ impl Mirror {
             return Ok(None);
         }
         self.applied += 1;
+        if at.shared.runtime.now() >= self.rules_at + RULES_FRESH {
+            self.read_rules(node, self.rules.ranking, at)?;
+        }
         let mut mempool = at.mempool.clone();
+        mempool.set_rules(&self.rules);
         let (added, removed) = self.net_changes(changes);
         for txid in &removed {
             mempool.remove(txid, touched);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{
-    BlockId, BlockStanding, ChainView, FetchedBlock, FilePosition, MempoolChange, MempoolSize, MempoolTxids,
+    BlockId, BlockStanding, ChainView, FetchedBlock, FilePosition, MempoolChange, MempoolSize, MempoolTxids, Ranking,
     SourceError, SourceErrorKind, SourceResult, SpentBuf,
 };
 use bitcoin::{BlockHash, Txid, Work};
@@ -355,7 +355,11 @@ impl NodeState {
 
     pub(crate) fn mempool_size(&self, now: Duration) -> Option<MempoolSize> {
         let fees = self.pool.txs.iter().map(|known| known.fee).sum();
-        (now >= self.loading_until).then_some(MempoolSize { transactions: self.pool.txs.len() as u64, fees })
+        (now >= self.loading_until).then_some(MempoolSize {
+            ranking: Ranking::Chunks,
+            transactions: self.pool.txs.len() as u64,
+            fees,
+        })
     }
 
     /// The listing; the children before their parents.

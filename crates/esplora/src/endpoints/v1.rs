@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use birdhouse_chain::{Height, MempoolTransaction};
+use birdhouse_chain::{Height, MempoolTransaction, Ranking};
 use bitcoin::block::Header;
-use bitcoin::{Network, consensus};
+use bitcoin::{Network, Txid, consensus};
 use serde_json::{Value, json};
 
 use super::Route;
 use crate::clock;
+use crate::fees::family::{Cluster, ClusterChunk};
 use crate::fees::{Estimate, Projection, RateStep, Retarget, Rule, family, quotient};
 use crate::limits::BLOCKS_PAGE_V1;
 use crate::wire::{Answer, BlockJson, Cache, Failure, Reply};
@@ -33,7 +34,7 @@ pub(super) const ROUTES: &[Route] = &[
         "/v1/cpfp/{txid}",
         Lane::Index,
         cpfp,
-        "Unconfirmed ancestors and descendants, and the effective fee rate.",
+        "Unconfirmed relatives, and the fee rate at which the node mines it.",
     ),
     Route::get("/v1/block/{hash}", Lane::Memory, block, "A block."),
     Route::get("/v1/blocks", Lane::Index, newest_blocks, "The newest 15 blocks, newest first."),
@@ -128,21 +129,39 @@ fn cpfp(question: &Question<'_>) -> Answer {
     };
     let (ancestors, descendants) = (family::ancestors(mempool, txid), family::descendants(mempool, txid));
     let best = descendants.iter().max_by(|left, right| rate(left).total_cmp(&rate(right)));
-    let family = || ancestors.iter().chain(std::iter::once(found));
-    let (fee, vsize) = family().fold((0, 0), |(fee, vsize), one| (fee + one.fee, vsize + one.adjusted_vsize()));
-    Reply::json(
-        question.room,
-        &json!({
-            "ancestors": shortly(&ancestors),
-            "bestDescendant": best.map(one),
-            "descendants": shortly(&descendants),
-            "effectiveFeePerVsize": quotient(fee, vsize),
-            "sigops": found.sigops,
-            "fee": found.fee,
-            "adjustedVsize": fractional(found.adjusted_weight()),
-        }),
-        Cache::SHORT,
-    )
+    let mut cpfp = json!({
+        "ancestors": shortly(&ancestors),
+        "bestDescendant": best.map(one),
+        "descendants": shortly(&descendants),
+        "effectiveFeePerVsize": question.mined_rate(found),
+        "sigops": found.sigops,
+        "fee": found.fee,
+        "adjustedVsize": fractional(found.adjusted_weight()),
+    });
+    if let Some(cluster) = Cluster::of(mempool, txid)
+        && mempool.rules().ranking == Ranking::Chunks
+        && cluster.transactions.len() > 1
+    {
+        cpfp["cluster"] = shape(&cluster, &txid);
+    }
+    Reply::json(question.room, &cpfp, Cache::SHORT)
+}
+
+/// A cluster in the form of mempool's server: its transactions in the order of mining, with parents and chunks by
+/// index.
+///
+/// <https://github.com/mempool/mempool/blob/master/backend/src/cluster-mempool/cluster-mempool.ts>
+fn shape(cluster: &Cluster, txid: &Txid) -> Value {
+    let transaction = |(found, parents): (&Arc<MempoolTransaction>, &Vec<usize>)| json!({ "txid": found.txid, "fee": found.fee, "weight": found.weight, "parents": parents });
+    let chunk = |chunk: &ClusterChunk| {
+        let txs: Vec<usize> = (chunk.first..chunk.first + chunk.count).collect();
+        json!({ "txs": txs, "feerate": chunk.rate })
+    };
+    json!({
+        "txs": cluster.transactions.iter().zip(&cluster.parents).map(transaction).collect::<Vec<_>>(),
+        "chunks": cluster.chunks.iter().map(chunk).collect::<Vec<_>>(),
+        "chunkIndex": cluster.chunk_index(txid),
+    })
 }
 
 fn shortly(transactions: &[Arc<MempoolTransaction>]) -> Vec<Value> {

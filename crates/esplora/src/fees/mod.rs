@@ -1,11 +1,15 @@
 //! Fee rates, and the blocks that miners would make of the mempool now.
 //!
-//! `projection`, `recommended`, `family` and `retarget` are pure; `projections`, `block_fees` and `replacement_tree`
-//! read the index, the first two once for all who ask. This file has the node's own figures: its estimates for all
-//! targets, and the lowest rate of its mempool.
+//! `projection` and what it is made of, `recommended`, `family` and `retarget` are pure; `projections`, `block_fees` and
+//! `replacement_tree` read the index, the first two once for all who ask. This file has the node's own figures: its
+//! estimates for all targets, and the lowest rate of its mempool.
 
+mod ancestors;
 mod block_fees;
 pub mod family;
+mod linearize;
+mod members;
+mod min_cut;
 mod projection;
 mod projections;
 mod recommended;

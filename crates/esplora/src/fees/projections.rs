@@ -8,7 +8,7 @@ use birdhouse_chain::Snapshot;
 use bitcoin::{BlockHash, Txid};
 use parking_lot::Mutex;
 
-use crate::fees::projection::{Place, ProjectedBlock, candidates, project};
+use crate::fees::projection::{Place, Projected, ProjectedBlock, candidates, project};
 
 /// Factor from the time that a projection took to the time for which it stays valid at the same tip: with many clients
 /// and a large mempool that changes all the time, projections take a twentieth of a processor.
@@ -20,7 +20,7 @@ pub struct Projection {
     /// The blocks, the next first.
     pub blocks: Vec<ProjectedBlock>,
     places: HashMap<Txid, Place>,
-    /// The transactions of each block, the best first.
+    /// The transactions of each block, in the order of mining.
     members: Vec<Vec<Txid>>,
 }
 
@@ -47,20 +47,18 @@ struct State {
 }
 
 impl Projection {
-    fn of(at: &Snapshot) -> Self {
-        let (blocks, places) = project(&candidates(at.mempool()));
-        let txids = at.mempool().transactions().map(|transaction| transaction.txid);
-        let mut ordered: Vec<(Txid, Place)> = txids.zip(places).collect();
-        ordered.sort_by_key(|(_, place)| (place.block, place.vbytes_before));
-        let mut members = vec![Vec::new(); blocks.len()];
-        for (txid, place) in &ordered {
-            members[place.block].push(*txid);
-        }
-        Self { blocks, places: ordered.into_iter().collect(), members }
+    /// Projects the blocks of a snapshot's mempool.
+    pub fn of(at: &Snapshot) -> Self {
+        let candidates = candidates(at.mempool());
+        let Projected { blocks, order, places } = project(&candidates, at.mempool().rules().ranking);
+        let txid = |at: &usize| candidates[*at].txid;
+        let members = order.iter().map(|block| block.iter().map(txid).collect()).collect();
+        let places = candidates.iter().zip(places).map(|(candidate, place)| (candidate.txid, place)).collect();
+        Self { blocks, places, members }
     }
 
-    /// The transactions of a block, the best first; none of a block that there is not.
-    pub(crate) fn transactions(&self, block: usize) -> &[Txid] {
+    /// The transactions of a block in the order of mining; none of a block that there is not.
+    pub fn transactions(&self, block: usize) -> &[Txid] {
         self.members.get(block).map_or(&[], Vec::as_slice)
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::clock;
 use crate::endpoints::v1;
-use crate::fees::{Projection, Rates, quotient};
+use crate::fees::{Projection, Rates};
 use crate::limits::{LIVE_BLOCKS, PROJECTED_SHOWN};
 use crate::wire::{BlockJson, Failure};
 use crate::work::Question;
@@ -72,7 +72,7 @@ impl Response {
         let shortly = |found: &std::sync::Arc<MempoolTransaction>| {
             json!({
                 "txid": found.txid, "fee": found.fee, "vsize": found.vsize, "value": found.output_sum(),
-                "rate": quotient(found.fee, found.adjusted_vsize()), "time": found.first_seen,
+                "rate": question.mined_rate(found), "time": found.first_seen,
             })
         };
         self.add("transactions", &recent.iter().map(shortly).collect::<Vec<_>>());

@@ -1,7 +1,13 @@
 //! Sizes, fee rates and order of the mempool against those of the node that mines it.
 
+use std::collections::{BTreeSet, HashSet};
+
+use birdhouse_esplora::Projection;
+use birdhouse_testkit::rng::{Rng, rounds};
 use birdhouse_testkit::script::{Form, Lock};
-use birdhouse_testkit::tx::{Coin, Payment};
+use birdhouse_testkit::tx::{Coin, Payment, signed_as};
+use bitcoin::consensus::encode::serialize_hex;
+use bitcoin::{OutPoint, Transaction, Txid, transaction};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -47,4 +53,250 @@ fn signature_operations_weigh_as_in_the_node() {
     assert_eq!(world.rest.json("/v1/fees/mempool-blocks")[0]["blockVSize"], json!(sum));
     let plain: u64 = templates.iter().map(|transaction| transaction["weight"].as_u64().unwrap().div_ceil(4)).sum();
     assert_eq!(world.rest.json("/mempool")["vsize"], json!(plain), "Esplora has plain sizes");
+}
+
+/// Confirmed coins with which the random mempools begin.
+const COINS: usize = 600;
+/// Transactions of a mempool after which it is mined.
+const TRANSACTIONS_MAX: usize = 350;
+/// Fee rates in thousandths of a sat/vB, so that several clusters have the same.
+const RATES: [u64; 8] = [100, 500, 1000, 1000, 2000, 5000, 20_000, 60_000];
+const SAT: f64 = 100_000_000.0;
+
+/// The random changes of a node's mempool.
+struct Pool {
+    world: World,
+    rng: Rng,
+    /// Coins that nothing spends, by the cluster that made them.
+    clusters: Vec<Vec<Coin>>,
+    /// Transactions that may be replaced, with their coins and fee.
+    sent: Vec<(Vec<Coin>, u64)>,
+    txids: Vec<Txid>,
+    next_lock: u32,
+}
+
+impl Pool {
+    fn start(seed: u64) -> Self {
+        let world = World::small(seed);
+        let mut pool =
+            Self { world, rng: Rng::new(seed), clusters: vec![], sent: vec![], txids: vec![], next_lock: 820_000 };
+        pool.forget();
+        pool
+    }
+
+    /// Begins anew with confirmed coins.
+    fn forget(&mut self) {
+        let is_usable = |coin: &Coin| coin.sat() > 100_000 && coin.lock.form == Form::P2wpkh;
+        let live = &mut self.world.live;
+        let mut coins: Vec<Coin> = live.confirmed_coins().into_iter().filter(is_usable).collect();
+        if coins.len() < COINS / 3 {
+            let payment = Payment::to_lock(Lock::new(Form::P2wpkh, 810_000), 1_000_000);
+            let coin = live.confirmed_coins().into_iter().max_by_key(Coin::sat).unwrap();
+            live.pay_from(&[coin], &vec![payment; COINS], 100_000).unwrap();
+            live.mine().unwrap();
+            coins = live.confirmed_coins().into_iter().filter(is_usable).collect();
+        }
+        self.clusters = coins.into_iter().map(|coin| vec![coin]).collect();
+        (self.sent, self.txids) = (vec![], vec![]);
+    }
+
+    fn send(&mut self, tx: &Transaction) -> bool {
+        self.world.live.node().rpc("sendrawtransaction", json!([serialize_hex(tx), 0, "21000000"])).is_ok()
+    }
+
+    /// A transaction that spends coins and makes some, bare multisig now and then among them.
+    fn transaction(&mut self, version: i32, coins: &[Coin], rate: u64) -> (Transaction, Vec<Coin>, u64) {
+        let outputs = 1 + self.rng.index(4);
+        let total: u64 = coins.iter().map(Coin::sat).sum();
+        let vsize = 11 + 70 * coins.len() as u64 + 31 * outputs as u64;
+        let fee = (rate * vsize).div_ceil(1000).min(total / 2);
+        let payments: Vec<Payment> = (0..outputs)
+            .map(|_| {
+                let form = if self.rng.per_mille(60) { Form::BareMultisig } else { Form::P2wpkh };
+                self.next_lock += u32::from(self.rng.per_mille(300));
+                Payment::to_lock(Lock::new(form, self.next_lock), (total - fee) / outputs as u64)
+            })
+            .collect();
+        let wallet = self.world.live.wallet().clone();
+        let tx = signed_as(transaction::Version(version), &wallet, coins, &payments);
+        let txid = tx.compute_txid();
+        let made = (0..).zip(&payments).map(|(vout, payment)| Coin {
+            outpoint: OutPoint { txid, vout },
+            output: payment.output(&wallet),
+            lock: payment.lock().unwrap(),
+            spendable_from: 0,
+        });
+        (tx, made.collect(), fee)
+    }
+
+    /// Spends coins of one cluster, or of two that become one.
+    fn grow(&mut self) {
+        let at = if self.rng.per_mille(700) {
+            self.rng.index(self.clusters.len().min(12))
+        } else {
+            self.rng.index(self.clusters.len())
+        };
+        let mut cluster = std::mem::take(&mut self.clusters[at]);
+        if self.rng.per_mille(150) {
+            let other = self.rng.index(self.clusters.len());
+            cluster.append(&mut self.clusters[other]);
+        }
+        let mut coins = Vec::new();
+        for _ in 0..=self.rng.below(3) {
+            if !cluster.is_empty() {
+                coins.push(cluster.swap_remove(self.rng.index(cluster.len())));
+            }
+        }
+        if !coins.is_empty() {
+            let rate = *self.rng.pick(&RATES);
+            let (tx, made, fee) = self.transaction(2, &coins, rate);
+            if self.send(&tx) {
+                self.txids.push(tx.compute_txid());
+                self.sent.push((coins, fee));
+                cluster.extend(made);
+            }
+        }
+        self.clusters[at] = cluster;
+        self.clusters.retain(|cluster| !cluster.is_empty());
+    }
+
+    /// Pays more for the coins of a transaction; what spent from it goes.
+    fn replace(&mut self) {
+        if self.sent.is_empty() {
+            return;
+        }
+        let (coins, fee) = self.sent.swap_remove(self.rng.index(self.sent.len()));
+        let total: u64 = coins.iter().map(Coin::sat).sum();
+        let more = (fee * (2 + self.rng.below(20)) + 1000).min(total / 2);
+        let (tx, made, fee) = self.transaction(2, &coins, more * 1000 / (11 + 70 * coins.len() as u64));
+        if self.send(&tx) {
+            self.txids.push(tx.compute_txid());
+            self.sent.push((coins, fee));
+            self.clusters.push(made);
+        }
+    }
+
+    /// A TRUC parent without a fee, and its child that pays for both.
+    fn package(&mut self) {
+        let at = self.rng.index(self.clusters.len());
+        let Some(coin) = self.clusters[at].pop().filter(|coin| !self.txids.contains(&coin.outpoint.txid)) else {
+            return;
+        };
+        let (parent, made, _) = self.transaction(3, &[coin], 0);
+        let rate = *self.rng.pick(&RATES) + 1000;
+        let (child, _, _) = self.transaction(3, &made[..1], 2 * rate);
+        let raw: Vec<String> = [&parent, &child].map(serialize_hex).into();
+        if self.world.live.node().rpc("submitpackage", json!([raw, 0, "21000000"])).is_ok() {
+            self.txids.extend([parent.compute_txid(), child.compute_txid()]);
+        }
+        self.clusters.retain(|cluster| !cluster.is_empty());
+    }
+
+    fn prioritise(&mut self) {
+        if !self.txids.is_empty() {
+            let txid = *self.rng.pick(&self.txids);
+            let delta = i64::try_from(self.rng.below(30_000)).unwrap() - 5000;
+            self.world.live.node().rpc("prioritisetransaction", json!([txid.to_string(), 0, delta])).unwrap();
+        }
+    }
+
+    fn change(&mut self) {
+        match self.rng.below(100) {
+            ..82 => self.grow(),
+            82..90 => self.replace(),
+            90..95 => self.package(),
+            _ => self.prioritise(),
+        }
+    }
+
+    /// Compares every rate and the order with the node's; returns true if the node knows that its order is optimal.
+    fn check(&mut self) -> bool {
+        self.world.sync();
+        let template: Vec<Txid> =
+            template(&mut self.world).iter().map(|one| one["txid"].as_str().unwrap().parse().unwrap()).collect();
+        let node = self.world.live.node();
+        let is_optimal = node.rpc("getmempoolinfo", json!([])).unwrap()["optimal"] == json!(true);
+        let entries = node.rpc("getrawmempool", json!([true])).unwrap();
+        let projection = Projection::of(&self.world.rest.index.snapshot().unwrap());
+        for (txid, entry) in entries.as_object().unwrap() {
+            let place = projection.place(&txid.parse().unwrap()).unwrap();
+            let fee = (entry["fees"]["chunk"].as_f64().unwrap() * SAT).round();
+            let rate = fee * 4.0 / entry["chunkweight"].as_f64().unwrap();
+            let is_equal = (place.rate - rate).abs() <= 1e-9 * rate.abs().max(1.0);
+            assert!(is_equal || !is_optimal, "{txid}: {} for {rate}", place.rate);
+        }
+        if is_optimal {
+            let mined: Vec<Txid> = projection.transactions(0).to_vec();
+            // The node mines nothing below its own minimum for blocks.
+            let mined = &mined[..template.len().min(mined.len())];
+            // Inside a chunk the node keeps an older order where its rate does not change.
+            let by_chunk = |txids: &[Txid]| {
+                let of = |txid: &Txid| {
+                    let entry = &entries[&txid.to_string()];
+                    (entry["fees"]["chunk"].to_string(), entry["chunkweight"].to_string())
+                };
+                let groups = txids.chunk_by(|left, right| of(left) == of(right));
+                groups.map(|group| group.iter().copied().collect()).collect::<Vec<BTreeSet<Txid>>>()
+            };
+            assert_eq!(by_chunk(mined), by_chunk(&template), "the order of chunks");
+        }
+        is_optimal
+    }
+
+    /// Compares the answers about one transaction.
+    fn check_one(&mut self) {
+        let all = self.world.live.node().rpc("getrawmempool", json!([])).unwrap();
+        let Some(txid) = all.as_array().filter(|all| !all.is_empty()).map(|all| self.rng.pick(all)) else { return };
+        let node = self.world.live.node();
+        let cluster = node.rpc("getmempoolcluster", json!([txid])).unwrap();
+        let cpfp = self.world.rest.json(&format!("/v1/cpfp/{}", txid.as_str().unwrap()));
+        let chunks = cluster["chunks"].as_array().unwrap();
+        if cluster["txcount"] == json!(1) {
+            assert_eq!(cpfp["cluster"], Value::Null);
+            return;
+        }
+        let theirs: Vec<HashSet<&Value>> =
+            chunks.iter().map(|chunk| chunk["txs"].as_array().unwrap().iter().collect()).collect();
+        let (txs, ours) = (&cpfp["cluster"]["txs"], cpfp["cluster"]["chunks"].as_array().unwrap());
+        let named = |chunk: &Value| -> HashSet<&Value> {
+            chunk["txs"].as_array().unwrap().iter().map(|at| &txs[index(at)]["txid"]).collect()
+        };
+        let ours_named: Vec<HashSet<&Value>> = ours.iter().map(named).collect();
+        assert_eq!(ours_named, theirs, "{cluster}");
+        let own = index(&cpfp["cluster"]["chunkIndex"]);
+        assert!(theirs[own].contains(&txid));
+        assert_eq!(ours[own]["feerate"], cpfp["effectiveFeePerVsize"]);
+    }
+}
+
+fn index(value: &Value) -> usize {
+    usize::try_from(value.as_u64().unwrap()).unwrap()
+}
+
+/// `BIRDHOUSE_ROUNDS=1000` checks that many mempools, `BIRDHOUSE_FROM` chooses others.
+#[test]
+fn random_mempools_are_ranked_as_the_node_mines_them() {
+    let rounds = rounds(8);
+    let (first, count) = (rounds.start, rounds.end - rounds.start);
+    let mut pool = Pool::start(162 + first);
+    let (mut optimal, mut largest) = (0, 0);
+    for round in rounds {
+        for _ in 0..20 + pool.rng.below(60) {
+            pool.change();
+        }
+        if pool.check() {
+            optimal += 1;
+            pool.check_one();
+        }
+        let size = pool.world.rest.index.snapshot().unwrap().mempool().len();
+        largest = largest.max(size);
+        if size > TRANSACTIONS_MAX {
+            pool.world.live.refresh().unwrap();
+            pool.world.live.mine().unwrap();
+            pool.forget();
+        }
+        println!("mempool {round} from {first} on: {size} transactions, {optimal} optimal");
+    }
+    assert!(optimal * 10 >= count * 9, "{optimal} of {count} mempools were optimal at the node");
+    assert!(largest > 50, "{largest} transactions at most");
 }

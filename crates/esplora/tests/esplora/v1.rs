@@ -33,14 +33,16 @@ fn fees_and_relatives_follow_from_the_mempool() {
     let [block] = &blocks.as_array().unwrap()[..] else { panic!("{blocks}") };
     assert_eq!((&block["nTx"], &block["totalFees"], &block["blockVSize"]), (&json!(2), &json!(fee), &json!(vsize)));
     let rate = block["medianFee"].as_f64().unwrap();
-    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let expected = fee as f64 / vsize as f64;
+    let entry = world.live.node().rpc("getmempoolentry", json!([child])).unwrap();
+    let chunk_fee = entry["fees"]["chunk"].as_f64().unwrap() * 100_000_000.0;
+    let expected = chunk_fee * 4.0 / entry["chunkweight"].as_f64().unwrap();
     assert!((rate - expected).abs() < 1e-9, "the child pays for both");
     assert_eq!(block["feeRange"].as_array().unwrap().len(), 7);
     let of_child = world.rest.json(&format!("/api/v1/cpfp/{child}"));
     assert_eq!((&of_child["ancestors"][0]["txid"], &of_child["descendants"]), (&json!(parent), &json!([])));
     assert!((of_child["effectiveFeePerVsize"].as_f64().unwrap() - expected).abs() < 1e-9);
     let of_parent = world.rest.json(&format!("/api/v1/cpfp/{parent}"));
+    assert_eq!(of_parent["effectiveFeePerVsize"], of_child["effectiveFeePerVsize"]);
     assert_eq!((&of_parent["bestDescendant"]["txid"], &of_parent["ancestors"]), (&json!(child), &json!([])));
     let confirmed = world.live.ledger().chain().last().unwrap().txids[0];
     assert_eq!(world.rest.json(&format!("/api/v1/cpfp/{confirmed}")), json!({ "ancestors": [] }));

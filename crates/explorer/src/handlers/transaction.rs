@@ -76,6 +76,7 @@ fn waiting(question: &Question<'_>, txid: Txid) -> Option<Waiting> {
     Some(Waiting {
         place: projection.place(&txid),
         blocks: projection.blocks.len(),
+        rate: question.mined_rate(own),
         rate_with_ancestors: quotient(fee, vsize),
         ancestors: ancestors.iter().map(relative).collect(),
         descendants: descendants.iter().map(relative).collect(),

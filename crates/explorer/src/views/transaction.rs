@@ -49,6 +49,8 @@ pub(crate) struct Waiting {
     pub(crate) place: Option<Place>,
     /// Projected blocks.
     pub(crate) blocks: usize,
+    /// The fee rate at which it is mined, in sat/vB.
+    pub(crate) rate: f64,
     pub(crate) rate_with_ancestors: f64,
     /// With their fee rates.
     pub(crate) ancestors: Vec<(Txid, f64)>,
@@ -208,10 +210,10 @@ fn place(waiting: &Waiting) -> Markup {
                     Some(place) => {
                         (fact("Expected in", &expected(place, waiting.blocks)))
                         (fact("Before it", &html! { (amounts::vbytes(place.vbytes_before)) }))
-                        (fact("Effective fee rate", &parts::rate(place.rate)))
                     }
                     None => (fact("Expected in", &html! { "it came just now" })),
                 }
+                (fact("Effective fee rate", &parts::rate(waiting.rate)))
                 @if !waiting.ancestors.is_empty() {
                     (fact("Fee rate with ancestors", &parts::rate(waiting.rate_with_ancestors)))
                 }

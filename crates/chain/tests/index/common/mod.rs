@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use birdhouse_chain::source::{
     BlockId, BlockMeta, BlockSource, BlockStanding, ChainView, FetchedBlock, FilePosition, MempoolChange, MempoolSize,
-    MempoolTxids, Node, NodeError, NodeUpdate, SourceError, SourceErrorKind, SourceResult, SpentBuf, SpentBytes, Unit,
-    Visit,
+    MempoolTxids, Node, NodeError, NodeUpdate, Ranking, SourceError, SourceErrorKind, SourceResult, SpentBuf,
+    SpentBytes, Unit, Visit,
 };
 use birdhouse_chain::{BuildOptions, Height, Index, MergeOptions, Profile, Secret};
 use birdhouse_store::MemoryStore;
@@ -385,7 +385,7 @@ impl Node for MemoryNode {
             return Ok(None);
         }
         let transactions = state.mempool.len() as u64;
-        Ok(Some(MempoolSize { transactions, fees: 0 }))
+        Ok(Some(MempoolSize { ranking: Ranking::Chunks, transactions, fees: 0 }))
     }
 
     fn mempool_txids(&self) -> SourceResult<MempoolTxids> {
