@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use birdhouse_clients::SlowKind;
 use birdhouse_net::{Certificate, ConnectionInfo, Transport};
 use parking_lot::Mutex;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::*;
 use crate::config::{ControlCommand, Options};
@@ -139,8 +143,23 @@ fn ctl_status_and_metrics_find_a_service_by_the_list_alone() {
     assert!(metrics::text(&control).contains("\nbirdhouse_toy_connections 1\n"));
 }
 
-#[test]
-fn a_renewed_certificate_of_any_service_is_loaded() {
+/// Returns the certificate that a client gets, which trusts these.
+async fn handshake(certificate: &Certificate, trusted: &[&[u8]]) -> Vec<u8> {
+    let mut roots = RootCertStore::empty();
+    for root in trusted {
+        roots.add(CertificateDer::from(*root)).unwrap();
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap();
+    let client = TlsConnector::from(Arc::new(config.with_root_certificates(roots).with_no_client_auth()));
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let name = ServerName::try_from("toys.example").unwrap();
+    let (client, _served) = tokio::join!(client.connect(name, near), certificate.accept(far));
+    client.unwrap().get_ref().1.peer_certificates().unwrap()[0].to_vec()
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_of_any_service_is_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let (chain, key) = (folder.path().join("chain.pem"), folder.path().join("key.pem"));
     let renew = || {
@@ -151,12 +170,12 @@ fn a_renewed_certificate_of_any_service_is_loaded() {
     };
     let first = renew();
     let certificate = Arc::new(Certificate::open(&chain, &key).unwrap());
-    assert_eq!(certificate.leaf().unwrap(), first);
+    assert_eq!(handshake(&certificate, &[&first]).await, first);
     let toy = Arc::new(Toy::new(Transport::Tls(Arc::clone(&certificate))));
     let second = renew();
     let services: Vec<Arc<dyn Service>> = vec![Arc::clone(&toy) as _];
     Reload { flags: Options::default(), level: Level::of_tests(), services }.read().unwrap();
-    assert_eq!(certificate.leaf().unwrap(), second);
+    assert_eq!(handshake(&certificate, &[&first, &second]).await, second);
     assert_eq!(toy.reloads.load(Ordering::Relaxed), 1);
 }
 
