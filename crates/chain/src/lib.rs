@@ -16,10 +16,11 @@
 //! | `work` | the cost of an answer, giving way to others, several threads |
 //! | `rows` | the tables: each file draws, encodes and decodes one |
 //! | `state` | what one tip consists of: manifest, headers, mempool, caches; [`Snapshot`] |
+//! | `derived` | records computed from blocks and kept beside the index; [`Derived`] |
 //! | `query` | answers of a snapshot, a file per subject |
 //! | `build` | the first build |
 //! | `merging` | buried deltas and packs become one pack |
-//! | `filters` | compact block filters, and the chain of their headers |
+//! | `filters` | compact block filters, and the chain of their headers, a derived index |
 //! | `tip` | the writer: [`Index`] follows a node, block by block or many at once; front ends, which follow what another process publishes |
 //!
 //! `verify` builds rows anew from blocks and compares them.
@@ -82,6 +83,8 @@ mod work;
 mod rows;
 mod state;
 
+mod derived;
+
 mod build;
 mod filters;
 mod merging;
@@ -95,8 +98,9 @@ pub mod bench;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use block::{BlockError, Malformed, UndoOwner, proved_txids};
+pub use block::{BlockError, Malformed, ProvedBlock, UndoOwner, proved_txids};
 pub use build::{BuildOptions, BuildReport, Phase, Progress};
+pub use derived::{Derived, DerivedArray, DerivedIndex, DerivedProgress, DerivedReport, Records};
 pub use error::{Error, Result, rebuild_advice};
 pub use filters::{FilterHeaders, put_compact_size};
 pub use merging::MergeOptions;

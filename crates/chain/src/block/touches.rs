@@ -6,6 +6,7 @@
 
 use crate::block::bytes::Malformed;
 use crate::block::parse::{Block, BlockError, Output, is_indexed};
+use crate::block::proved::{ProvedBlock, is_genesis};
 use crate::block::spent::{Origin, SpentOutputs};
 use crate::names::{Hash256, ScriptHash, sha256_many};
 use crate::outside::{FetchedBlock, SpentBytes};
@@ -50,10 +51,7 @@ impl BlockTouches {
     /// # Errors
     /// The bytes are malformed, or contradict the header or each other.
     pub(crate) fn of(block: &[u8], spent: SpentBytes<'_>) -> Result<Self, BlockError> {
-        let block = Block::parse(block)?;
-        let txids = block.txids();
-        block.prove_merkle_root(&txids)?;
-        Self::of_proved(&block, txids, spent)
+        Self::of_proved(ProvedBlock::of(block, spent)?)
     }
 
     /// The same of a fetched block, whose source may have proved it.
@@ -66,10 +64,15 @@ impl BlockTouches {
         if txids.len() != block.txs.len() {
             return Err(BlockError::MerkleRoot);
         }
-        Self::of_proved(&block, txids, fetched.spent.as_bytes())
+        Self::of_proved(ProvedBlock::with_txids(block, txids, fetched.spent.as_bytes())?)
     }
 
-    fn of_proved(block: &Block<'_>, txids: Vec<Hash256>, spent: SpentBytes<'_>) -> Result<Self, BlockError> {
+    /// The same of a proved block.
+    ///
+    /// # Errors
+    /// The block is longer than offsets can name.
+    pub(crate) fn of_proved(proved: ProvedBlock<'_>) -> Result<Self, BlockError> {
+        let ProvedBlock { block, txids, spent } = proved;
         let offsets = block.txs.iter().map(|span| span.start).chain([block.bytes.len()]);
         let offsets = offsets
             .map(|offset| u32::try_from(offset).map_err(|_| Malformed { what: "block size", offset }))
@@ -79,8 +82,7 @@ impl BlockTouches {
             // Its output cannot be spent and is not indexed (Electrum protocol basics).
             return Ok(Self { txids, offsets, weight, ..Self::default() });
         }
-        let spent = SpentOutputs::decode(spent, block.input_counts(), block.inputs.len())?;
-        Ok(Self { txids, offsets, weight, funded: funded(block), spent: spent_of(block, &spent) })
+        Ok(Self { txids, offsets, weight, funded: funded(&block), spent: spent_of(&block, &spent) })
     }
 
     /// The scripts of all outputs funded and spent, with repetitions.
@@ -88,10 +90,6 @@ impl BlockTouches {
         let funded = self.funded.iter().map(|funded| ScriptHash(funded.scripthash));
         funded.chain(self.spent.iter().map(|spent| ScriptHash(spent.scripthash)))
     }
-}
-
-fn is_genesis(block: &[u8]) -> bool {
-    block[4..36] == [0; 32]
 }
 
 fn funded(block: &Block<'_>) -> Vec<Funded> {

@@ -5,23 +5,12 @@ use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
 
 use super::golomb;
-use crate::block::{Block, BlockError, SpentOutputs, is_indexed};
+use crate::block::{ProvedBlock, is_indexed};
 use crate::names::{Hash256, sha256d};
-use crate::outside::SpentBytes;
 
-/// Computes the filter. The block is proved by its merkle root.
-///
-/// # Errors
-/// The bytes are malformed, or contradict the header or each other.
-pub(super) fn filter(hash: BlockHash, block: &[u8], spent: SpentBytes<'_>) -> Result<Vec<u8>, BlockError> {
-    let block = Block::parse(block)?;
-    block.prove_merkle_root(&block.txids())?;
-    // Sources disagree on the outputs that a block without inputs spends: the genesis block has no undo data.
-    let spent = match block.inputs.len() {
-        0 => SpentOutputs::default(),
-        inputs => SpentOutputs::decode(spent, block.input_counts(), inputs)?,
-    };
-    Ok(of_scripts(hash, block.outputs.iter().map(|output| output.script), spent.scripts()))
+/// Computes the filter of a proved block.
+pub(super) fn of_block(hash: BlockHash, block: &ProvedBlock<'_>) -> Vec<u8> {
+    of_scripts(hash, block.funded_scripts(), block.spent_scripts())
 }
 
 fn of_scripts<'a>(
@@ -49,10 +38,16 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::block::{Block, BlockError};
+    use crate::outside::SpentBytes;
 
     /// The table of BIP 158 (`bip-0158/testnet-19.json`): height, hash, block, scripts of the spent outputs, header
     /// before, filter, header, note.
     const VECTORS: &str = include_str!("../../tests/data/bip-0158-testnet-19.json");
+
+    fn filter(hash: BlockHash, block: &[u8], spent: SpentBytes<'_>) -> Result<Vec<u8>, BlockError> {
+        Ok(of_block(hash, &ProvedBlock::of(block, spent)?))
+    }
 
     fn bytes(value: &Value) -> Vec<u8> {
         Vec::from_hex(value.as_str().unwrap()).unwrap()

@@ -1,8 +1,7 @@
 //! Compact block filters: basic filters (BIP 158) and the chain of their headers (BIP 157).
 //!
 //! A filter is computed from a block and the outputs that it spends whenever somebody asks for it. Only the headers are
-//! stored, because each of them depends on all before it: 32 bytes a block, in a store of their own, which is made
-//! again if it is lost.
+//! stored, because each of them depends on all before it: 32 bytes a block, in a derived index.
 //!
 //! Source: [BIP 157](https://github.com/bitcoin/bips/blob/master/bip-0157.mediawiki),
 //! [BIP 158](https://github.com/bitcoin/bips/blob/master/bip-0158.mediawiki).
@@ -10,11 +9,11 @@
 mod basic;
 mod golomb;
 mod headers;
-mod locator;
 
 pub use golomb::put_compact_size;
 pub use headers::FilterHeaders;
 
+use crate::block::ProvedBlock;
 use crate::error::{Error, Result};
 use crate::names::Height;
 use crate::state::Snapshot;
@@ -27,7 +26,8 @@ impl Snapshot {
     pub fn basic_filter(&self, height: Height) -> Result<Option<Vec<u8>>> {
         let Some(hash) = self.block_hash(height) else { return Ok(None) };
         let fetched = self.shared.storage.source.block(hash)?;
-        let filter = basic::filter(hash, &fetched.block, fetched.spent.as_bytes());
-        filter.map(Some).map_err(|error| Error::Block { height, error })
+        let block = ProvedBlock::of(&fetched.block, fetched.spent.as_bytes());
+        let block = block.map_err(|error| Error::Block { height, error })?;
+        Ok(Some(basic::of_block(hash, &block)))
     }
 }

@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::broadcast;
 
 use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers};
+use crate::derived::DerivedIndex;
 use crate::error::{Error, Result};
 use crate::merging::{MergeOptions, Merger, filters_of_delta, filters_of_pack};
 use crate::names::{Height, Keyer, Profile, Secret, Touched};
@@ -89,6 +90,8 @@ pub struct Index {
     pub(super) recent_txids: Mutex<RecentTxids>,
     /// Filters of what another process writes, in a front end.
     pub(super) front_filters: Mutex<FrontFilters>,
+    /// Those that are kept beside this one, once they are set.
+    pub(super) derived: OnceLock<Vec<Arc<DerivedIndex>>>,
     /// Set while the log says that the disk has no room for a merge of the oldest pack.
     pub(super) is_disk_scarce: AtomicBool,
 }
@@ -189,6 +192,7 @@ impl Index {
             ahead: Mutex::default(),
             recent_txids: Mutex::default(),
             front_filters: Mutex::default(),
+            derived: OnceLock::new(),
             is_disk_scarce: AtomicBool::new(false),
         }
     }

@@ -3,7 +3,7 @@
 //! `index` opens the index and hands out snapshots; `follow` is the loop at the node's tip, and `fork` its decisions.
 //! `ingest` appends blocks one by one, `bulk_append` many at once, of which `bulk_read` reads the next meanwhile.
 //! `adopt` begins merges and publishes them. `mirror` keeps the mempool equal to the node's, and `admit` adds what a
-//! client sends. `front` follows an index that another process publishes.
+//! client sends. `derived` brings derived indexes to the tip. `front` follows an index that another process publishes.
 //!
 //! The locks of [`Index`] are private to this folder; their order stands at the struct. This folder may use all others.
 
@@ -11,6 +11,7 @@ mod admit;
 mod adopt;
 mod bulk_append;
 mod bulk_read;
+mod derived;
 mod follow;
 mod following;
 mod fork;

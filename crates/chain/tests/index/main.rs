@@ -7,6 +7,7 @@ mod bulk;
 mod come_back;
 mod common;
 mod damaged;
+mod derived;
 mod follower;
 mod front;
 mod kill;

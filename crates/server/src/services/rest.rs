@@ -151,7 +151,8 @@ impl Rest {
         let stop = Arc::<AtomicBool>::default();
         if let Some((filters, index)) = self.filters.clone() {
             let stop = Arc::clone(&stop);
-            std::thread::spawn(move || filters.follow(&index, &stop));
+            index.set_derived(vec![Arc::clone(filters.index())]);
+            std::thread::spawn(move || index.follow_derived(&stop));
         }
         stop
     }

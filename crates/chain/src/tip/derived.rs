@@ -1,0 +1,97 @@
+//! Derived indexes at the tip: one loop brings all of them to the chain of the index, piece by piece.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::derived::{DerivedIndex, DerivedProgress};
+use crate::state::Snapshot;
+use crate::tip::index::Index;
+
+/// Pause between two looks at the tip.
+const LOOK: Duration = Duration::from_millis(500);
+/// Pause before a failed piece is tried again.
+const RETRY: Duration = Duration::from_secs(10);
+/// Blocks after which the progress is logged.
+const LOGGED_BLOCKS: u32 = 50_000;
+
+/// A derived index that is followed.
+struct Followed {
+    index: Arc<DerivedIndex>,
+    /// Time before which it is not tried again, after a failure.
+    due: Option<Duration>,
+    /// Blocks at the last line of the log.
+    logged: u32,
+}
+
+impl Index {
+    /// Sets the derived indexes that are kept beside this one. The first call counts.
+    pub fn set_derived(&self, derived: Vec<Arc<DerivedIndex>>) {
+        drop(self.derived.set(derived));
+    }
+
+    /// Returns the derived indexes that are kept beside this one.
+    pub fn derived(&self) -> &[Arc<DerivedIndex>] {
+        self.derived.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns the progress of each derived index.
+    pub fn derived_progress(&self) -> Vec<DerivedProgress> {
+        let (at, (_, built)) = (self.snapshot().ok(), self.progress().blocks());
+        let built = u32::try_from(built).unwrap_or(u32::MAX);
+        self.derived().iter().map(|derived| derived.progress(at.as_deref(), built)).collect()
+    }
+
+    /// Brings the derived indexes to the chain of this one until `stop`, each by a piece in turn. One that fails is
+    /// tried again later, and holds up no other.
+    pub fn follow_derived(&self, stop: &AtomicBool) {
+        let runtime = &*self.shared.runtime;
+        let followed = |index: &Arc<DerivedIndex>| Followed { index: Arc::clone(index), due: None, logged: 0 };
+        let mut all: Vec<Followed> = self.derived().iter().map(followed).collect();
+        while !stop.load(Ordering::Relaxed) {
+            let Ok(at) = self.snapshot() else {
+                runtime.sleep(LOOK, stop);
+                continue;
+            };
+            let mut has_moved = false;
+            for one in &mut all {
+                has_moved |= !stop.load(Ordering::Relaxed) && one.advance(&at, runtime.now());
+            }
+            if !has_moved {
+                runtime.sleep(LOOK, stop);
+            }
+        }
+    }
+}
+
+impl Followed {
+    /// Computes the next piece, unless it failed a moment ago. Returns true if there was one.
+    fn advance(&mut self, at: &Snapshot, now: Duration) -> bool {
+        if self.due.is_some_and(|due| now < due) {
+            return false;
+        }
+        match self.index.advance(at) {
+            Ok(has_moved) => {
+                self.due = None;
+                if has_moved {
+                    self.log(self.index.len(at), at.headers.len());
+                }
+                has_moved
+            }
+            Err(error) => {
+                if self.due.is_none() {
+                    tracing::warn!(index = self.index.name(), %error, "failed to compute a derived index; trying again");
+                }
+                self.due = Some(now + RETRY);
+                false
+            }
+        }
+    }
+
+    fn log(&mut self, done: u32, blocks: u32) {
+        if done >= self.logged + LOGGED_BLOCKS || done == blocks && self.logged + 1 < done {
+            tracing::info!(index = self.index.name(), done, blocks, "computed a derived index");
+            self.logged = done;
+        }
+    }
+}

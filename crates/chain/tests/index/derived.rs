@@ -1,0 +1,215 @@
+//! A derived index against a naive model: random chains with reorgs, power cuts at any write, pieces in any order, and
+//! an index that joins late.
+
+use std::sync::Arc;
+
+use birdhouse_chain::{
+    BlockError, Derived, DerivedArray, DerivedIndex, Height, Index, Profile, ProvedBlock, Records, Snapshot, sha256d,
+    source::BlockId,
+};
+use birdhouse_store::{ArraySpec, MemoryStore};
+use birdhouse_testkit::mix::{self, Size};
+use birdhouse_testkit::rng::{Rng, rounds};
+use bitcoin::Block;
+use bitcoin::consensus::deserialize;
+use bitcoin::hashes::Hash as _;
+
+use crate::common::{MemoryNode, built};
+use crate::power_cut::move_on;
+
+/// The first block that gives records: reorgs of the test go below it.
+pub(crate) const START: u32 = 5;
+
+const ARRAYS: &[DerivedArray] = &[
+    DerivedArray::PerBlock(ArraySpec { name: "sum", record_bytes: 32 }),
+    DerivedArray::PerItem { records: ArraySpec { name: "value", record_bytes: 8 }, ends: "value-end" },
+];
+
+/// For each block a hash over the one of the block before it and the scripts that the block spends, and the values of
+/// the outputs of every transaction but the coinbase.
+pub(crate) struct Sums;
+
+impl Derived for Sums {
+    fn name(&self) -> &'static str {
+        "sums"
+    }
+
+    fn format(&self) -> u8 {
+        7
+    }
+
+    fn start(&self) -> Height {
+        Height(START)
+    }
+
+    fn arrays(&self) -> &'static [DerivedArray] {
+        ARRAYS
+    }
+
+    fn of_block(&self, id: BlockId, block: &ProvedBlock<'_>) -> Result<Records, BlockError> {
+        let sum: Vec<u8> = block.spent_scripts().flatten().copied().collect();
+        let parsed: Block = deserialize(block.bytes()).unwrap();
+        assert_eq!(parsed.block_hash(), id.hash);
+        let outputs = parsed.txdata[1..].iter().flat_map(|tx| &tx.output);
+        let values = outputs.flat_map(|output| output.value.to_sat().to_le_bytes());
+        Ok(Records::new([sha256d(&sum).to_vec(), values.collect()]))
+    }
+
+    fn link(&self, before: &Records, records: &mut Records) {
+        let sum = sha256d(&[before.of(0), records.of(0)].concat()).to_vec();
+        *records = Records::new([sum, records.of(1).to_vec()]);
+    }
+}
+
+/// Each array of the blocks from [`START`] on, as a naive scan of whole blocks finds it.
+pub(crate) fn model(blocks: &[Block]) -> [Vec<Vec<u8>>; 2] {
+    let outputs = blocks.iter().flat_map(|block| &block.txdata).map(|tx| (tx.compute_txid(), &tx.output));
+    let outputs: std::collections::HashMap<_, _> = outputs.collect();
+    let (mut sums, mut values, mut sum) = (Vec::new(), Vec::new(), Vec::new());
+    for block in blocks.iter().skip(START as usize) {
+        let inputs = block.txdata[1..].iter().flat_map(|tx| &tx.input).map(|input| input.previous_output);
+        let spent = inputs.flat_map(|out| outputs[&out.txid][out.vout as usize].script_pubkey.to_bytes());
+        let spent = bitcoin::hashes::sha256d::Hash::hash(&spent.collect::<Vec<u8>>());
+        sum.extend(spent.to_byte_array());
+        sum = bitcoin::hashes::sha256d::Hash::hash(&sum).to_byte_array().to_vec();
+        sums.push(sum.clone());
+        let of_block = block.txdata[1..].iter().flat_map(|tx| &tx.output);
+        values.push(of_block.flat_map(|output| output.value.to_sat().to_le_bytes()).collect());
+    }
+    [sums, values]
+}
+
+pub(crate) fn open(store: &MemoryStore) -> Arc<DerivedIndex> {
+    Arc::new(DerivedIndex::open(Arc::new(store.clone()), Arc::new(Sums), 3).unwrap())
+}
+
+/// Compares all that a derived index has of a snapshot's chain with the model of its blocks.
+pub(crate) fn compare(derived: &DerivedIndex, at: &Snapshot, blocks: &[Block], context: &str) {
+    let len = derived.len(at);
+    assert!(len as usize <= blocks.len().max(START as usize), "{context}");
+    for (array, expected) in model(blocks).iter().enumerate() {
+        for (height, expected) in (START..len).zip(expected) {
+            let found = derived.read(at, array, Height(height)..Height(height + 1)).unwrap();
+            assert_eq!(found.as_ref(), Some(expected), "{context}: array {array}, height {height}");
+        }
+        let all = derived.read(at, array, Height(START)..Height(len)).unwrap();
+        assert_eq!(all, Some(expected[..(len - START) as usize].concat()), "{context}: array {array}");
+        assert_eq!(derived.read(at, array, Height(START)..Height(len + 1)).unwrap(), None, "{context}");
+        assert_eq!(derived.read(at, array, Height(START - 1)..Height(len)).unwrap(), None, "{context}");
+    }
+}
+
+fn world(seed: u64) -> (birdhouse_testkit::ChainBuilder, Arc<MemoryNode>, Index) {
+    let (chain, node) = (mix::sample(seed, Size::SMALL), Arc::new(MemoryNode::default()));
+    node.follow(chain.blocks());
+    let index = built(&node, Profile::Lean);
+    (chain, node, index)
+}
+
+#[test]
+fn records_are_those_of_a_naive_scan_over_reorgs_and_cuts_at_any_write() {
+    let mut cuts = 0;
+    for seed in rounds(2) {
+        let (mut rng, (mut chain, node, index)) = (Rng::new(seed), world(seed));
+        let (mut store, mut writes_max) = (MemoryStore::new(), 4);
+        let mut derived = open(&store);
+        for step in 0..25 {
+            let (context, at) = (format!("seed {seed} step {step}"), index.snapshot().unwrap());
+            store.fail_after(rng.below(writes_max));
+            let outcome = (|| {
+                while derived.advance(&at)? {}
+                Ok::<_, birdhouse_chain::Error>(())
+            })();
+            if outcome.is_err() {
+                cuts += 1;
+                writes_max += 2;
+                compare(&derived, &at, chain.blocks(), &context);
+                store = store.crash(rng.next_u64());
+                derived = open(&store);
+            } else {
+                assert_eq!(derived.len(&at), at.tip().height.0 + 1, "{context}");
+                store.fail_after(u64::MAX);
+            }
+            compare(&derived, &at, chain.blocks(), &context);
+            if rng.per_mille(500) {
+                if rng.per_mille(200) {
+                    chain.rollback_to(START - 2);
+                    // `move_on` goes back by 60 blocks at most.
+                    (0..61).for_each(|_| {
+                        chain.mine_block();
+                    });
+                }
+                move_on(&mut chain, &mut rng);
+                node.follow(chain.blocks());
+                index.sync(&*node).unwrap();
+                compare(&derived, &index.snapshot().unwrap(), chain.blocks(), &context);
+            }
+        }
+    }
+    assert!(cuts > 5, "{cuts} cuts");
+}
+
+#[test]
+fn a_held_snapshot_of_a_stale_chain_reads_what_both_chains_share_or_nothing() {
+    let (mut chain, node, index) = world(3);
+    let derived = open(&MemoryStore::new());
+    let (stale, blocks) = (index.snapshot().unwrap(), chain.blocks().to_vec());
+    while derived.advance(&stale).unwrap() {}
+    let fork = chain.height() - 4;
+    chain.rollback_to(fork);
+    (0..6).for_each(|_| {
+        mix::random_traffic(&mut chain, 3, 30);
+        chain.mine_block();
+    });
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    let at = index.snapshot().unwrap();
+    while derived.advance(&at).unwrap() {}
+    compare(&derived, &at, chain.blocks(), "the new chain");
+    assert!(derived.len(&stale) <= fork + 1 && derived.len(&at) == at.tip().height.0 + 1);
+    compare(&derived, &stale, &blocks, "the stale chain");
+}
+
+#[test]
+fn verification_finds_each_record_that_differs_and_no_other() {
+    let (_, _, index) = world(4);
+    let (store, at) = (MemoryStore::new(), index.snapshot().unwrap());
+    let derived = open(&store);
+    while derived.advance(&at).unwrap() {}
+    let all = Height(0)..Height(u32::MAX);
+    let report = derived.verify(&at, all.clone()).unwrap();
+    assert_eq!((report.blocks, report.differences), (u64::from(derived.len(&at) - START), 0));
+    // A chained record, so the one that is computed from it differs, too.
+    let array = birdhouse_store::Store::array(&store, ArraySpec { name: "sum", record_bytes: 32 }).unwrap();
+    array.write(20, &[0xee; 32]).unwrap();
+    let report = derived.verify(&at, Height(START + 20)..Height(START + 21)).unwrap();
+    assert_eq!((report.blocks, report.differences), (1, 1), "{report:?}");
+    assert_eq!(report.described, [format!("sums: block {}: array 0 differs", START + 20)]);
+    assert_eq!(derived.verify(&at, all).unwrap().differences, 1);
+}
+
+#[test]
+fn a_store_of_another_format_is_refused_and_left_as_it_is() {
+    struct Other;
+    impl Derived for Other {
+        fn name(&self) -> &'static str {
+            Sums.name()
+        }
+        fn format(&self) -> u8 {
+            8
+        }
+        fn arrays(&self) -> &'static [DerivedArray] {
+            ARRAYS
+        }
+        fn of_block(&self, id: BlockId, block: &ProvedBlock<'_>) -> Result<Records, BlockError> {
+            Sums.of_block(id, block)
+        }
+    }
+    let (_, _, index) = world(5);
+    let (store, at) = (MemoryStore::new(), index.snapshot().unwrap());
+    let derived = open(&store);
+    while derived.advance(&at).unwrap() {}
+    let refused = DerivedIndex::open(Arc::new(store.clone()), Arc::new(Other), 1).unwrap_err();
+    assert!(matches!(refused, birdhouse_chain::Error::OtherFormat { found: 7, known: 8 }), "{refused}");
+    assert_eq!(open(&store).len(&at), at.tip().height.0 + 1);
+}
