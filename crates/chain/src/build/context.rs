@@ -1,12 +1,14 @@
 //! Inputs of a build.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use birdhouse_store::Store;
 
 use crate::build::options::BuildOptions;
 use crate::build::progress::Progress;
 use crate::build::temp_files;
+use crate::derived::DerivedIndex;
 use crate::names::Height;
 use crate::outside::{BlockId, BlockMeta, BlockSource};
 
@@ -19,6 +21,8 @@ pub(crate) struct Build<'a> {
     /// Blocks up to the tip whose rows are not packed: a reorg may replace them.
     pub(crate) tip_blocks: u32,
     pub(crate) progress: &'a Progress,
+    /// Derived indexes that take the blocks which the build reads.
+    pub(crate) derived: &'a [Arc<DerivedIndex>],
 }
 
 impl Build<'_> {

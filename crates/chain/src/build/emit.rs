@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::block::{BlockError, BlockTouches, Origin};
+use crate::block::{BlockError, BlockTouches, Origin, ProvedBlock};
 use crate::build::funding::Naming;
 use crate::build::parallel::in_parallel;
 use crate::build::progress::Progress;
 use crate::build::record::{Record, Side};
 use crate::build::spool::{Positions, Spool, SpoolWriter};
 use crate::build::txids::Txids;
+use crate::derived::Taking;
 use crate::error::{Error, Result};
 use crate::names::{Height, Keyer, ScriptHash, TxNum};
 use crate::outside::{BlockMeta, BlockSource, SourceError, SourceErrorKind, SpentBytes, Unit};
@@ -24,6 +25,8 @@ pub(super) struct Emit<'a> {
     pub(super) txids: &'a Txids<'a>,
     pub(super) positions: &'a Positions,
     pub(crate) progress: &'a Progress,
+    /// Derived indexes that take each block.
+    pub(super) takings: &'a [Taking<'a>],
 }
 
 impl Emit<'_> {
@@ -65,7 +68,12 @@ impl Worker<'_> {
 
     fn block(&mut self, height: Height, block: &[u8], spent: SpentBytes<'_>) -> Result<()> {
         let meta = &self.emit.chain[height.0 as usize];
-        let touches = BlockTouches::of(block, spent).map_err(|error| Error::Block { height, error })?;
+        let refused = |error| Error::Block { height, error };
+        let proved = ProvedBlock::of(block, spent).map_err(refused)?;
+        if block[..80] == meta.header {
+            self.emit.takings.iter().for_each(|taking| taking.take(height, &proved));
+        }
+        let touches = BlockTouches::of_proved(proved).map_err(refused)?;
         if block[..80] != meta.header || touches.txids.len() != meta.tx_count as usize {
             return Err(Error::Block { height, error: BlockError::MerkleRoot });
         }

@@ -12,6 +12,7 @@ use crate::build::runs::{RunHead, RunWriter, gap_bytes};
 use crate::build::spool::{Positions, Spool};
 use crate::build::temp_files::{sync_names, write_durably};
 use crate::build::txids::Txids;
+use crate::derived::Taking;
 use crate::error::Result;
 use crate::names::{Height, KeyLength, Keyer, TxNum};
 use crate::outside::BlockMeta;
@@ -56,6 +57,7 @@ impl Generation<'_> {
         let spool_bytes_max = self.spool_bytes_max;
         let block_bytes_min = bytes(chain) / GENERATIONS_MAX;
         let mut at = self.start;
+        let takings = Taking::begin(self.build.derived, chain, self.start);
         let emit = Emit {
             source,
             chain,
@@ -65,6 +67,7 @@ impl Generation<'_> {
             txids: self.txids,
             positions: &self.positions,
             progress,
+            takings: &takings,
         };
         while (at.0 as usize) < chain.len() {
             let end = window_end(chain, at, WINDOW_BYTES.min(spool_bytes_max / 2));
@@ -78,6 +81,7 @@ impl Generation<'_> {
                 break;
             }
         }
+        takings.into_iter().for_each(Taking::finish);
         Ok(at)
     }
 

@@ -32,7 +32,7 @@ pub struct DerivedIndex {
     /// The blocks whose records are published.
     locator: RwLock<Locator>,
     /// Held by the writer. True if records above the locator are still to be cut: none is written above it before.
-    writing: Mutex<bool>,
+    pub(super) writing: Mutex<bool>,
     pub(super) threads: usize,
     failures: AtomicU64,
     /// Message of the last attempt, if it failed.
@@ -198,7 +198,7 @@ impl DerivedIndex {
     ///
     /// The shorter locator is published first: after a crash in between, the arrays may have more records than it
     /// needs, never less. The second publish makes the cut durable.
-    fn cut_to<C: Chain + ?Sized>(&self, chain: &C, is_cut_due: &mut bool) -> Result<u32> {
+    pub(super) fn cut_to<C: Chain + ?Sized>(&self, chain: &C, is_cut_due: &mut bool) -> Result<u32> {
         let (shared, known) = {
             let locator = self.locator.read();
             (locator.shared(chain), locator.len())
@@ -219,7 +219,7 @@ impl DerivedIndex {
     }
 
     /// Links and publishes the records of the blocks of a chain from `first` on, which is where the published ones end.
-    fn append<C: Chain + ?Sized>(&self, chain: &C, first: u32, mut records: Vec<Records>) -> Result<()> {
+    pub(super) fn append<C: Chain + ?Sized>(&self, chain: &C, first: u32, mut records: Vec<Records>) -> Result<()> {
         self.link(first, &mut records)?;
         let block = first - self.derived.start().0;
         for (number, column) in self.columns.iter().enumerate() {

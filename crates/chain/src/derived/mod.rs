@@ -13,15 +13,19 @@
 //! publishes the cut before anything is written above it.
 //!
 //! `index` has the one writer, `column` the arrays, `locator` the manifest. `check` computes records again and compares
-//! them. The loop that follows the tip is `tip/derived`. May use all above it, and nothing of the first build.
+//! them. `taking` takes the blocks that the first build reads, of which `held` holds back those that come early. The
+//! loop that follows the tip is `tip/derived`. May use all folders above it.
 
 mod check;
 mod column;
+mod held;
 mod index;
 mod locator;
+mod taking;
 
 pub use self::check::DerivedReport;
 pub use self::index::{DerivedIndex, DerivedProgress};
+pub(crate) use self::taking::Taking;
 
 use birdhouse_store::ArraySpec;
 

@@ -410,6 +410,7 @@ impl Index {
             options,
             tip_blocks: self.merging.tip_blocks,
             progress: &self.progress,
+            derived: self.derived(),
         };
         let (manifest, report) = build.run(writer.clone())?;
         *writer = manifest;

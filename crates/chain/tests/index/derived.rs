@@ -2,6 +2,7 @@
 //! an index that joins late.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use birdhouse_chain::{
     BlockError, Derived, DerivedArray, DerivedIndex, Height, Index, Profile, ProvedBlock, Records, Snapshot, sha256d,
@@ -14,8 +15,8 @@ use bitcoin::Block;
 use bitcoin::consensus::deserialize;
 use bitcoin::hashes::Hash as _;
 
-use crate::common::{MemoryNode, built};
-use crate::power_cut::move_on;
+use crate::common::{self, MemoryNode, built};
+use crate::power_cut::{in_generations, move_on};
 
 /// The first block that gives records: reorgs of the test go below it.
 pub(crate) const START: u32 = 5;
@@ -212,4 +213,85 @@ fn a_store_of_another_format_is_refused_and_left_as_it_is() {
     let refused = DerivedIndex::open(Arc::new(store.clone()), Arc::new(Other), 1).unwrap_err();
     assert!(matches!(refused, birdhouse_chain::Error::OtherFormat { found: 7, known: 8 }), "{refused}");
     assert_eq!(open(&store).len(&at), at.tip().height.0 + 1);
+}
+
+#[test]
+fn a_build_gives_a_derived_index_its_blocks_and_none_is_read_again() {
+    let (chain, node) = (mix::sample(11, Size::SMALL), Arc::new(MemoryNode::default()));
+    node.follow(chain.blocks());
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reads);
+    node.at_every_block(move || _ = counted.fetch_add(1, Ordering::Relaxed));
+    for generations in [false, true] {
+        let temp = tempfile::tempdir().unwrap();
+        let index = common::open(&MemoryStore::new(), &node, Profile::Full);
+        let derived = open(&MemoryStore::new());
+        index.set_derived(vec![Arc::clone(&derived)]);
+        let options = if generations { in_generations(temp.path()) } else { common::options(temp.path()) };
+        index.build(None, &birdhouse_chain::BuildOptions { threads: 3, ..options }).unwrap();
+        let at = index.snapshot().unwrap();
+        assert_eq!(derived.len(&at), at.tip().height.0 + 1, "generations: {generations}");
+        compare(&derived, &at, chain.blocks(), "after the build");
+        let progress = index.derived_progress().pop().unwrap();
+        assert_eq!((progress.blocks, progress.of_blocks, progress.failures), (derived.len(&at), derived.len(&at), 0));
+    }
+    assert_eq!(reads.load(Ordering::Relaxed), 0, "blocks that were read by their hash");
+}
+
+#[test]
+fn builds_cut_off_at_any_write_lead_to_the_records_of_a_naive_scan() {
+    for seed in rounds(1) {
+        let (mut rng, mut chain) = (Rng::new(seed), mix::sample(12, Size::SMALL));
+        let node = Arc::new(MemoryNode::default());
+        node.follow(chain.blocks());
+        let (temp, mut cuts) = (tempfile::tempdir().unwrap(), 0);
+        let (mut store, mut beside) = (MemoryStore::new(), MemoryStore::new());
+        let (index, derived) = loop {
+            let (index, derived) = (common::open(&store, &node, Profile::Full), open(&beside));
+            index.set_derived(vec![Arc::clone(&derived)]);
+            store.fail_after(if cuts < 4 { rng.below(300) } else { u64::MAX });
+            if rng.per_mille(300) {
+                beside.fail_after(rng.below(6));
+            }
+            let outcome = index.build(None, &in_generations(temp.path()));
+            if outcome.is_ok() {
+                break (index, derived);
+            }
+            cuts += 1;
+            (store, beside) = (store.crash(rng.next_u64()), beside.crash(rng.next_u64()));
+            if rng.per_mille(300) {
+                move_on(&mut chain, &mut rng);
+                node.follow(chain.blocks());
+            }
+        };
+        store.fail_after(u64::MAX);
+        beside.fail_after(u64::MAX);
+        let context = format!("seed {seed} after {cuts} cuts");
+        index.sync(&*node).unwrap();
+        let at = index.snapshot().unwrap();
+        while derived.advance(&at).unwrap() {}
+        assert_eq!(derived.len(&at), at.tip().height.0 + 1, "{context}");
+        compare(&derived, &at, chain.blocks(), &context);
+    }
+}
+
+#[test]
+fn an_index_that_joins_late_is_followed_beside_one_that_fails() {
+    let (chain, _, index) = world(13);
+    let (late, failing, broken) = (open(&MemoryStore::new()), MemoryStore::new(), AtomicBool::new(false));
+    let failing_index = open(&failing);
+    failing.fail_after(0);
+    index.set_derived(vec![failing_index, Arc::clone(&late)]);
+    let at = index.snapshot().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| index.follow_derived(&broken));
+        while late.len(&at) < at.tip().height.0 + 1 {
+            std::thread::yield_now();
+        }
+        broken.store(true, Ordering::Relaxed);
+    });
+    compare(&late, &at, chain.blocks(), "joined late");
+    let progress = index.derived_progress();
+    assert!(progress[0].failures > 0 && progress[0].failure.is_some(), "{progress:?}");
+    assert_eq!((progress[1].blocks, progress[1].failures), (at.tip().height.0 + 1, 0));
 }

@@ -53,7 +53,7 @@ fn play_rounds(usual: u64, first_seed: u64, chain: &ChainBuilder, play: impl Fn(
 }
 
 /// Several generations even for a chain of some hundred blocks.
-fn in_generations(temp_dir: &Path) -> BuildOptions {
+pub(crate) fn in_generations(temp_dir: &Path) -> BuildOptions {
     BuildOptions { temp_bytes: 24 << 10, reorg_blocks: 20, ..options(temp_dir) }
 }
 
