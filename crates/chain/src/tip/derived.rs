@@ -12,6 +12,9 @@ use crate::tip::index::Index;
 const LOOK: Duration = Duration::from_millis(500);
 /// Pause before a failed piece is tried again.
 const RETRY: Duration = Duration::from_secs(10);
+/// Blocks of one step to the tip that a derived index gets before they are announced. After a longer step it is behind,
+/// and follows in the background.
+const ANNOUNCED_BLOCKS_MAX: u32 = 16;
 /// Blocks after which the progress is logged.
 const LOGGED_BLOCKS: u32 = 50_000;
 
@@ -40,6 +43,20 @@ impl Index {
         let (at, (_, built)) = (self.snapshot().ok(), self.progress().blocks());
         let built = u32::try_from(built).unwrap_or(u32::MAX);
         self.derived().iter().map(|derived| derived.progress(at.as_deref(), built)).collect()
+    }
+
+    /// Brings the derived indexes that cover `before` to the next tip, before it is announced. One that is behind, or
+    /// fails, delays no announcement.
+    pub(super) fn advance_derived(&self, before: &Snapshot, next: &Snapshot) {
+        for derived in self.derived() {
+            let is_caught_up = derived.len(before) >= before.headers.len();
+            if !is_caught_up || next.headers.len() - derived.len(next).min(next.headers.len()) > ANNOUNCED_BLOCKS_MAX {
+                continue;
+            }
+            if let Err(error) = derived.advance(next) {
+                tracing::warn!(index = derived.name(), %error, "failed to compute a derived index; announcing the tip");
+            }
+        }
     }
 
     /// Brings the derived indexes to the chain of this one until `stop`, each by a piece in turn. One that fails is

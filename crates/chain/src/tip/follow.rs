@@ -237,6 +237,7 @@ impl Index {
                 if has_reorged && is_last {
                     bring_back(node, mirror, &mut advanced);
                 }
+                self.advance_derived(&snapshot, &advanced.snapshot);
                 let touched = self.install_advanced(advanced);
                 synced.changed = true;
                 let now = self.shared.runtime.now();

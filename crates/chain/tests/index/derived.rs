@@ -295,3 +295,48 @@ fn an_index_that_joins_late_is_followed_beside_one_that_fails() {
     assert!(progress[0].failures > 0 && progress[0].failure.is_some(), "{progress:?}");
     assert_eq!((progress[1].blocks, progress[1].failures), (at.tip().height.0 + 1, 0));
 }
+
+#[test]
+fn a_tip_is_announced_after_a_derived_index_has_it_unless_that_is_behind() {
+    let (mut chain, node, index) = world(14);
+    let (store, mut rng) = (MemoryStore::new(), Rng::new(14));
+    let derived = open(&store);
+    index.set_derived(vec![Arc::clone(&derived)]);
+    let is_covered = |at: &Snapshot| derived.len(at) == at.tip().height.0 + 1;
+    let mut updates = index.updates();
+    let mut announced = |chain: &birdhouse_testkit::ChainBuilder| {
+        node.follow(chain.blocks());
+        index.sync(&*node).unwrap();
+        let mut last = None;
+        while let Ok(update) = updates.try_recv() {
+            last = Some((Arc::clone(&update.snapshot), is_covered(&update.snapshot)));
+        }
+        last.unwrap()
+    };
+    chain.mine_block();
+    let (at, has_it) = announced(&chain);
+    assert!(!has_it, "it has no block yet, and holds up none");
+    while derived.advance(&at).unwrap() {}
+    for step in 0..12 {
+        if step % 3 == 2 {
+            chain.rollback_to(chain.height() - 1 - u32::try_from(rng.below(6)).unwrap());
+            (0..8).for_each(|_| _ = chain.mine_block());
+        } else {
+            mix::random_traffic(&mut chain, 3, 30);
+            chain.mine_block();
+        }
+        let (at, has_it) = announced(&chain);
+        assert!(has_it, "step {step}");
+        compare(&derived, &at, chain.blocks(), "announced");
+    }
+    store.fail_after(0);
+    chain.mine_block();
+    assert!(!announced(&chain).1, "a derived index that fails holds up no tip");
+    store.fail_after(u64::MAX);
+    chain.mine_block();
+    let (at, has_it) = announced(&chain);
+    assert!(!has_it, "nor does one that is behind");
+    while derived.advance(&at).unwrap() {}
+    chain.mine_block();
+    assert!(announced(&chain).1);
+}

@@ -210,6 +210,7 @@ impl Index {
             mirror.list_next();
             bring_back(node, mirror, &mut advanced);
         }
+        self.advance_derived(&before, &advanced.snapshot);
         let touched = self.install_advanced(advanced);
         self.announce(touched);
         *self.writer.lock() = published.manifest;
