@@ -31,9 +31,10 @@ impl<'a> ProvedBlock<'a> {
     /// The spent outputs are malformed, or do not fit the inputs of the block.
     pub(super) fn with_txids(block: Block<'a>, txids: Vec<Hash256>, spent: SpentBytes<'_>) -> Result<Self, BlockError> {
         // Sources disagree on the outputs that the genesis block spends: it has no undo data.
-        let spent = match is_genesis(block.bytes) {
-            true => SpentOutputs::default(),
-            false => SpentOutputs::decode(spent, block.input_counts(), block.inputs.len())?,
+        let spent = if is_genesis(block.bytes) {
+            SpentOutputs::default()
+        } else {
+            SpentOutputs::decode(spent, block.input_counts(), block.inputs.len())?
         };
         Ok(Self { block, txids, spent })
     }
