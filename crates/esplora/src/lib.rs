@@ -11,7 +11,7 @@
 //! | `work` | gives it a turn and a thread, and takes both back from a long answer |
 //! | `endpoints` | answer from a snapshot, a file per family |
 //! | `fees` | fee rates and projected blocks, which several of them compute once |
-//! | `live` | WebSockets and streams of events |
+//! | `live` | conversations over a socket (`/v1/ws`), and streams of events |
 //!
 //! Invariants: one answer sees one tip and one mempool; what a page shows is what it costs; nothing that a client looks
 //! up is logged.
