@@ -80,6 +80,7 @@ pub(crate) fn sigop_cost(transaction: &Transaction, spent: impl Iterator<Item = 
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use bitcoin::hashes::Hash as _;
     use bitcoin::script::{Builder, PushBytesBuf};
@@ -94,12 +95,12 @@ mod tests {
         Builder::new().push_int(1).push_int(keys).push_opcode(bitcoin::opcodes::all::OP_CHECKMULTISIG).into_script()
     }
 
-    fn spending(script_sig: ScriptBuf, witness: Vec<Vec<u8>>, outputs: &[ScriptBuf]) -> Transaction {
+    fn spending(script_sig: ScriptBuf, witness: &[Vec<u8>], outputs: &[ScriptBuf]) -> Transaction {
         let input = TxIn {
             previous_output: OutPoint::null(),
             script_sig,
             sequence: Sequence::MAX,
-            witness: Witness::from_slice(&witness),
+            witness: Witness::from_slice(witness),
         };
         let output = |script: &ScriptBuf| TxOut { value: Amount::from_sat(1), script_pubkey: script.clone() };
         Transaction {
@@ -120,15 +121,15 @@ mod tests {
         let p2wsh = ScriptBuf::new_p2wsh(&WScriptHash::all_zeros());
         let two = multisig(2);
         let cases = [
-            (two.clone(), spending(ScriptBuf::new(), vec![], &[]), 0),
-            (p2pkh.clone(), spending(ScriptBuf::new(), vec![], &[p2pkh, two.clone()]), 84),
-            (p2sh.clone(), spending(push(&two).into_script(), vec![], &[]), 8),
-            (p2wpkh.clone(), spending(ScriptBuf::new(), vec![vec![1], vec![2; 33]], &[]), 1),
-            (p2wsh.clone(), spending(ScriptBuf::new(), vec![vec![1], two.to_bytes()], &[]), 2),
-            (p2sh.clone(), spending(push(&p2wpkh).into_script(), vec![vec![1], vec![2; 33]], &[]), 1),
-            (p2sh.clone(), spending(push(&p2wsh).into_script(), vec![vec![1], two.to_bytes()], &[]), 2),
-            (p2sh.clone(), spending(push(&p2sh).into_script(), vec![], &[]), 0),
-            (p2sh, spending(ScriptBuf::new(), vec![], &[]), 0),
+            (two.clone(), spending(ScriptBuf::new(), &[], &[]), 0),
+            (p2pkh.clone(), spending(ScriptBuf::new(), &[], &[p2pkh, two.clone()]), 84),
+            (p2sh.clone(), spending(push(&two).into_script(), &[], &[]), 8),
+            (p2wpkh.clone(), spending(ScriptBuf::new(), &[vec![1], vec![2; 33]], &[]), 1),
+            (p2wsh.clone(), spending(ScriptBuf::new(), &[vec![1], two.to_bytes()], &[]), 2),
+            (p2sh.clone(), spending(push(&p2wpkh).into_script(), &[vec![1], vec![2; 33]], &[]), 1),
+            (p2sh.clone(), spending(push(&p2wsh).into_script(), &[vec![1], two.to_bytes()], &[]), 2),
+            (p2sh.clone(), spending(push(&p2sh).into_script(), &[], &[]), 0),
+            (p2sh, spending(ScriptBuf::new(), &[], &[]), 0),
         ];
         for (spent, transaction, cost) in cases {
             let output = TxOut { value: Amount::from_sat(1), script_pubkey: spent.clone() };
