@@ -1,8 +1,8 @@
 //! An answer of any length, at its pace: it holds turns, is charged while it runs, and gives its turns back when other
 //! clients wait for them.
 //!
-//! It ends early when it has waited among too many others ([`crate::service::paused`]). The answer to a question ends
-//! also when its client has gone, or has used its share.
+//! It ends early when it has waited among too many others (`service::paused`). The answer to a question ends also when
+//! its client has gone, or has used its share.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
