@@ -1,7 +1,7 @@
 //! Fee rates, and the blocks that miners would make of the mempool now.
 //!
-//! `projection` and what it is made of, `recommended`, `family` and `retarget` are pure; `projections`, `block_fees` and
-//! `replacement_tree` read the index, the first two once for all who ask. This file has the node's own figures: its
+//! `projection` and what it is made of, `recommended`, `family` and `retarget` are pure; `projections`, `block_fees`
+//! and `replacement_tree` read the index, the first two once for all who ask. This file has the node's own figures: its
 //! estimates for all targets, and the lowest rate of its mempool.
 
 mod ancestors;
