@@ -176,10 +176,11 @@ fn rate(transaction: &MempoolTransaction) -> f64 {
     quotient(transaction.fee, transaction.adjusted_vsize())
 }
 
-/// Virtual bytes as mempool's server has them, not rounded.
+/// Virtual bytes as mempool's server has them, not rounded. A whole number is one without a point, as JavaScript writes
+/// it.
 #[expect(clippy::cast_precision_loss, reason = "a transaction has fewer than 2^52 weight units")]
-fn fractional(weight: u64) -> f64 {
-    weight as f64 / 4.0
+fn fractional(weight: u64) -> Value {
+    if weight.is_multiple_of(4) { (weight / 4).into() } else { (weight as f64 / 4.0).into() }
 }
 
 fn block(question: &Question<'_>) -> Answer {
