@@ -60,7 +60,7 @@ pub use tls::{Certificate, CertificateError};
 pub use unsent::{Pool, SHARE_BYTES, Unfinished, Unsent};
 pub use websocket::deflate::Compression;
 pub use websocket::frames::Frames;
-pub use websocket::pages::WebPages;
+pub use websocket::pages::{WebPages, host_of, is_address};
 pub use websocket::shared_payload::SharedPayload;
 pub use websocket::upgrade::{
     HEAD_BYTES, Response, StatusCode, Upgraded, body, header_values, plain_response, switch, upgrade,

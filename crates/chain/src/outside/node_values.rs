@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bitcoin::BlockHash;
 use parking_lot::{Condvar, Mutex};
 
-use crate::outside::source::{NodeError, SourceError, SourceErrorKind};
+use crate::outside::source::NodeError;
 
 /// Time for which an answer of a silent node is used. A fee rate that is older misleads more than it helps.
 pub const NODE_VALUE_AGE_MAX: Duration = Duration::from_hours(1);
@@ -172,8 +172,7 @@ impl<K: Eq + Hash + Clone, V> Drop for Asking<'_, K, V> {
 }
 
 fn silent() -> NodeError {
-    let message = "the node does not answer".to_owned();
-    NodeError::Unavailable(SourceError { message, kind: SourceErrorKind::Transient })
+    NodeError::unavailable("the node does not answer")
 }
 
 #[cfg(test)]

@@ -209,6 +209,13 @@ pub enum NodeError {
     Unavailable(#[from] SourceError),
 }
 
+impl NodeError {
+    /// Returns the failure of a node that gives no answer now.
+    pub fn unavailable(message: &str) -> Self {
+        Self::Unavailable(SourceError { message: message.to_owned(), kind: SourceErrorKind::Transient })
+    }
+}
+
 /// The order in which a node mines its mempool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ranking {

@@ -29,7 +29,7 @@ pub(crate) use self::retarget::{Estimate, Retarget, Rule};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use birdhouse_chain::source::{Node, NodeError, SourceError, SourceErrorKind};
+use birdhouse_chain::source::{Node, NodeError};
 use birdhouse_chain::{NodeValue, NodeValues};
 use bitcoin::BlockHash;
 
@@ -87,7 +87,7 @@ impl Fees {
     pub(crate) fn minimum(&self, node: &dyn Node, node_use: NodeUse) -> Result<NodeValue<f64>, Failure> {
         get(&self.minimum, None, node_use, || {
             let info = node.mempool_info()?;
-            recommended::minimum(info.get()).ok_or_else(|| unavailable("getmempoolinfo has another shape"))
+            recommended::minimum(info.get()).ok_or_else(|| NodeError::unavailable("getmempoolinfo has another shape"))
         })
     }
 }
@@ -105,13 +105,9 @@ fn get<V: Clone>(
     let found = match node_use {
         NodeUse::NotYet => return Err(Failure::Unasked),
         NodeUse::Turn => values.get(&(), tip, ask),
-        NodeUse::Silent => values.get(&(), tip, || Err(unavailable("the node answers nobody in time"))),
+        NodeUse::Silent => values.get(&(), tip, || Err(NodeError::unavailable("the node answers nobody in time"))),
     };
     Ok(found?)
-}
-
-fn unavailable(message: &str) -> NodeError {
-    NodeError::Unavailable(SourceError { message: message.to_owned(), kind: SourceErrorKind::Transient })
 }
 
 fn estimates(node: &dyn Node) -> Result<Estimates, NodeError> {

@@ -71,10 +71,7 @@ impl Service {
         (params, room): (&Arc<Params>, &Arc<Room>),
         at: &Arc<Snapshot>,
     ) -> Answer {
-        let ask_with = |at: &Snapshot, node_use: NodeUse| {
-            room.clear();
-            caught(|| endpoint(&Question { service: self, at, params, room, node_use }))
-        };
+        let ask_with = |at: &Snapshot, node_use| self.ask(endpoint, (params, room), at, node_use);
         let ask = |at: &Snapshot| ask_with(at, NodeUse::NotYet);
         match lane {
             Lane::Memory => {
@@ -109,25 +106,22 @@ impl Service {
         (params, room): (&Arc<Params>, &Arc<Room>),
         at: &Arc<Snapshot>,
     ) -> Answer {
+        // What a short attempt took is not held while this one waits.
         room.clear();
         let (departure, _present) = oneshot::channel();
         let (service, meter, at) = (Arc::clone(self), Arc::clone(meter), Arc::clone(at));
         let (params, room) = (Arc::clone(params), Arc::clone(room));
         let answer = tokio::spawn(async move {
-            let ask = || {
-                caught(|| {
-                    endpoint(&Question {
-                        service: &service,
-                        at: &at,
-                        params: &params,
-                        room: &room,
-                        node_use: NodeUse::NotYet,
-                    })
-                })
-            };
+            let ask = || service.ask(endpoint, (&params, &room), &at, NodeUse::NotYet);
             service.reads.answered(&meter, departure, ask).await
         });
         answer.await.unwrap_or_else(|_| Err(Failure::internal()))
+    }
+
+    /// Asks an endpoint, whose answer begins with nothing in its room.
+    fn ask(&self, endpoint: Endpoint, (params, room): (&Params, &Room), at: &Snapshot, node_use: NodeUse) -> Answer {
+        room.clear();
+        caught(|| endpoint(&Question { service: self, at, params, room, node_use }))
     }
 
     /// Waits for a turn to ask the node, and not for long: while the node is silent, others keep all turns.

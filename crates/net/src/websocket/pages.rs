@@ -76,8 +76,8 @@ fn is_loopback(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()) || is_localhost(host)
 }
 
-/// Returns true for a host that no DNS resolves.
-fn is_address(host: &str) -> bool {
+/// Returns true for a host that no DNS resolves: an IP address, or localhost.
+pub fn is_address(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok() || is_localhost(host)
 }
 
@@ -94,7 +94,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Returns the host of an authority, without port and brackets.
-fn host_of(authority: &str) -> &str {
+pub fn host_of(authority: &str) -> &str {
     if let Some((host, _)) = authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return host;
     }

@@ -4,9 +4,8 @@
 //! this address (DNS rebinding), so names that the operator has not set are refused. A command needs the token that
 //! only a page of this process carries, and the origin of such a page.
 
-use std::net::IpAddr;
-
 use anyhow::{Context as _, Result};
+use birdhouse_net::{host_of, is_address};
 use hyper::HeaderMap;
 use hyper::header::{HOST, ORIGIN};
 
@@ -47,10 +46,7 @@ impl Guard {
     pub(super) fn check_host(&self, headers: &HeaderMap) -> Result<(), String> {
         let Some(authority) = text(headers, HOST.as_str()) else { return Err("The request names no host.".into()) };
         let host = host_of(authority);
-        let is_own = host.parse::<IpAddr>().is_ok()
-            || host.eq_ignore_ascii_case("localhost")
-            || self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host));
-        if is_own {
+        if is_address(host) || self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host)) {
             return Ok(());
         }
         Err(format!(
@@ -84,14 +80,6 @@ impl Guard {
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
-}
-
-/// Returns the host of an authority, without port and brackets.
-fn host_of(authority: &str) -> &str {
-    if let Some((host, _)) = authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return host;
-    }
-    authority.rsplit_once(':').map_or(authority, |(host, _)| host)
 }
 
 /// Compares in a time that does not depend on the place of a difference.
