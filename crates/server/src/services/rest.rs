@@ -48,8 +48,8 @@ pub(super) struct Rest {
     private: Sockets<()>,
     explorer: Sockets<()>,
     listeners: Vec<BoundListener>,
-    /// Headers of filters, and the index that they are computed from.
-    filters: Option<(Arc<FilterHeaders>, Arc<Index>)>,
+    /// The index whose derived ones are followed, if it has any.
+    followed: Option<Arc<Index>>,
     /// Time in which requests in flight are answered when the server ends.
     grace: Duration,
 }
@@ -124,6 +124,11 @@ impl Opened {
         let api = Sockets::open(REST, &self.listeners, folder, names).await?;
         let private = Sockets::open(PRIVATE_REST, &self.private, folder, names).await?;
         let explorer = Sockets::open(EXPLORER, &self.explorers, folder, names).await?;
+        // Before the first build begins, which gives them the blocks that it reads.
+        let followed = self.filters.as_ref().map(|filters| {
+            setup.index.set_derived(vec![Arc::clone(filters.index())]);
+            Arc::clone(&setup.index)
+        });
         let settings = Settings {
             limits: self.limits.clone(),
             filters: self.filters.clone(),
@@ -139,19 +144,18 @@ impl Opened {
             api,
             private,
             explorer,
-            filters: self.filters.clone().map(|filters| (filters, Arc::clone(&setup.index))),
+            followed,
             grace: self.grace,
         })
     }
 }
 
 impl Rest {
-    /// Computes filter headers on a thread of its own, which ends after the value is set.
-    fn follow_filters(&self) -> Arc<AtomicBool> {
+    /// Follows derived indexes on a thread of its own, which ends after the value is set.
+    fn follow_derived(&self) -> Arc<AtomicBool> {
         let stop = Arc::<AtomicBool>::default();
-        if let Some((filters, index)) = self.filters.clone() {
+        if let Some(index) = self.followed.clone() {
             let stop = Arc::clone(&stop);
-            index.set_derived(vec![Arc::clone(filters.index())]);
             std::thread::spawn(move || index.follow_derived(&stop));
         }
         stop
@@ -168,12 +172,12 @@ impl Service for Rest {
     }
 
     fn serve(&self, stopped: Stopped) -> Serving {
-        let stop_filters = self.follow_filters();
+        let stop_derived = self.follow_derived();
         let pages = Some((&PAGES, self.explorer.take()));
         let sockets = birdhouse_esplora::Sockets { api: self.api.take(), private: self.private.take(), pages };
         let until = async move {
             drop(stopped.await);
-            stop_filters.store(true, Ordering::Relaxed);
+            stop_derived.store(true, Ordering::Relaxed);
         };
         Box::pin(self.server.clone().serve(sockets, self.grace, until))
     }
