@@ -355,7 +355,7 @@ impl Connection<'_> {
         let wanted = admitted.and_then(|()| self.meter.check(at).map_err(overdrawn));
         let wanted = wanted.and_then(|()| gate.check(&event, &rules));
         // Clients send to all of their relays what one of them lacks: that counts where it is new.
-        let is_counted = wanted.is_ok() && !self.is_stored(&id, at);
+        let is_counted = wanted.is_ok() && gate.has_rates() && !self.is_stored(&id, at);
         let client = self.meter.client();
         let wanted = wanted.and_then(|()| if is_counted { gate.check_client(&event, client, at) } else { Ok(()) });
         let verified = wanted.and_then(|()| event.verify());

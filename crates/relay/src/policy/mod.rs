@@ -148,6 +148,11 @@ impl Gate {
         Ok(())
     }
 
+    /// True if any events are counted in a rate.
+    pub(crate) fn has_rates(&self) -> bool {
+        !self.clients.is_empty() || !self.authors.is_empty()
+    }
+
     /// Checks an event that may be forged against the rates of its client.
     pub(crate) fn check_client(&self, event: &Event, client: ClientKey, now: Instant) -> Result<(), Rejection> {
         let rates = if client == ClientKey::Pool { &self.pool } else { &self.clients };
