@@ -25,15 +25,13 @@ impl Seated {
         Self { socket, seat }
     }
 
-    fn note(&self, bytes: usize) {
-        if bytes > 0 {
-            self.seat.touch(Instant::now());
-        }
-    }
-
-    fn noted(&self, written: Poll<Result<usize>>) -> Poll<Result<usize>> {
-        if let Poll::Ready(Ok(bytes)) = written {
-            self.note(bytes);
+    /// Writes, and notes when. By the time before: the client may have its reply, and send on another connection, before
+    /// this thread goes on.
+    fn write(&mut self, write: impl FnOnce(Pin<&mut TcpStream>) -> Poll<Result<usize>>) -> Poll<Result<usize>> {
+        let begun = Instant::now();
+        let written = write(Pin::new(&mut self.socket));
+        if matches!(written, Poll::Ready(Ok(1..))) {
+            self.seat.touch(begun);
         }
         written
     }
@@ -43,15 +41,16 @@ impl AsyncRead for Seated {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(context, buffer);
-        self.note(buffer.filled().len() - before);
+        if buffer.filled().len() > before {
+            self.seat.touch(Instant::now());
+        }
         read
     }
 }
 
 impl AsyncWrite for Seated {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write(context, bytes);
-        self.noted(written)
+        self.write(|socket| socket.poll_write(context, bytes))
     }
 
     fn poll_write_vectored(
@@ -59,8 +58,7 @@ impl AsyncWrite for Seated {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write_vectored(context, pieces);
-        self.noted(written)
+        self.write(|socket| socket.poll_write_vectored(context, pieces))
     }
 
     fn is_write_vectored(&self) -> bool {

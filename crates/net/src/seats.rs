@@ -156,11 +156,12 @@ impl Seat {
         self.active.store(self.all.since_start_us(now), Ordering::Relaxed);
     }
 
-    /// Serves a connection to its end, or until it must leave for a newcomer.
+    /// Serves a connection to its end, or until it must leave for a newcomer: from then on nothing is answered.
     pub async fn hold(&self, serving: impl Future<Output = ()>) {
         tokio::select! {
-            () = serving => {}
+            biased;
             () = self.displaced() => {}
+            () = serving => {}
         }
     }
 
@@ -175,5 +176,24 @@ impl Drop for Seat {
         let mut state = self.all.places.lock();
         state.places.leave(self.id);
         state.seats.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_must_leave_answers_nothing_more() {
+        let seats = Seats::new(PlaceBounds::of_networks(None), Vec::new(), Arc::default(), Instant::now());
+        for id in 0..64 {
+            let seat = seats.enter(id, Ipv4Addr::new(192, 0, 2, 1).into(), &Proxy::Off, Instant::now()).unwrap();
+            seats.displace();
+            let mut has_answered = false;
+            seat.hold(async { has_answered = true }).await;
+            assert!(!has_answered);
+        }
     }
 }
