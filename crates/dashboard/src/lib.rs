@@ -14,6 +14,7 @@ mod site;
 mod status_page;
 
 // The terminal.
+#[cfg(any(feature = "top", test))]
 mod top;
 
 pub use advice::warnings;
@@ -23,4 +24,5 @@ pub use status::{
     Bitcoin, Build, Endpoint, Phase, Protocol, Rate, Refusals, Relay, SlowKind, Status, TableSize, Warning,
 };
 pub use status_page::status_page;
+#[cfg(feature = "top")]
 pub use top::{Top, frame_text};

@@ -114,7 +114,9 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
         }
         Command::Man { folder } => commands::man::run(&folder),
         Command::Bench { arguments } => Err(commands::bench::run(&arguments)),
+        #[cfg(feature = "demo")]
         Command::Demo { once } => commands::demo::run(once, log::start(Some("warn"))?),
+        #[cfg(feature = "top")]
         Command::Top { options, once } => {
             let options = options.with_file()?;
             commands::top::run(&app::ctl_dir(&options)?, once)

@@ -5,6 +5,7 @@
 
 mod intake;
 mod lines;
+#[cfg(feature = "import-nostream")]
 mod nostream;
 
 use std::fs::File;
@@ -41,11 +42,18 @@ pub(crate) fn import(options: &Options, file: &Path, invalid: Invalid) -> Result
 }
 
 /// Imports the events of a Nostream from the database at this URL.
+#[cfg(feature = "import-nostream")]
 pub(crate) fn import_nostream(options: &Options, url: &str, invalid: Invalid) -> Result<ExitCode> {
     // The database first: if that fails, no folder is created.
     let database = nostream::Database::open(url)?;
     let events = relay::events(options)?;
     Ok(report(database.import(&events)?, &events, invalid))
+}
+
+/// Says that this build imports no Nostream.
+#[cfg(not(feature = "import-nostream"))]
+pub(crate) fn import_nostream(_: &Options, _: &str, _: Invalid) -> Result<ExitCode> {
+    anyhow::bail!("failed to import a Nostream: this build cannot; build it with the feature `import-nostream`")
 }
 
 /// Prints the counts, and the number of events that the relay will show: a stored event may replace or delete others.

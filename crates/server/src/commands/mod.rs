@@ -7,10 +7,12 @@ pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod connect;
 pub(crate) mod ctl;
+#[cfg(feature = "demo")]
 pub(crate) mod demo;
 pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod man;
 pub(crate) mod run;
+#[cfg(feature = "top")]
 pub(crate) mod top;
 pub(crate) mod verify;

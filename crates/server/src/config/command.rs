@@ -65,6 +65,7 @@ pub(crate) enum Command {
         /// A new or empty folder.
         folder: PathBuf,
     },
+    #[cfg(feature = "top")]
     /// Show the state of a running server in this terminal, every two seconds; q quits.
     Top {
         #[command(flatten)]
@@ -142,6 +143,7 @@ pub(crate) enum Command {
         #[arg(long)]
         checksums: bool,
     },
+    #[cfg(feature = "demo")]
     /// Run everything on a private regtest node with a sample chain; leaves nothing behind.
     Demo {
         /// Ask a few questions, print the answers, and exit.

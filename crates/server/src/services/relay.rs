@@ -150,6 +150,7 @@ fn events_of(options: &Options, store: &EventStore) -> Result<Events> {
 }
 
 impl Opened {
+    #[cfg(feature = "demo")]
     pub(crate) fn events(&self) -> &Events {
         &self.events
     }

@@ -36,6 +36,7 @@ pub(super) struct Batch<C> {
 
 /// Reasons to skip a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(not(feature = "import-nostream"), expect(dead_code, reason = "only a Nostream marks events"))]
 pub(super) enum Skipped {
     /// Not an event, with the cause.
     Malformed(String),
