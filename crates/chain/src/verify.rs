@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::block::BlockTouches;
-use crate::build::{BuildOptions, Naming, Record, ScriptState, Spool, Unknown, by_script, each_record, in_parallel};
+use crate::build::{
+    BuildOptions, Naming, NumberedBlock, Record, ScriptState, Spool, Unknown, by_script, each_record, in_parallel,
+};
 use crate::error::{Error, Result};
 use crate::names::{Height, ScriptKey, TxNum};
 use crate::outside::{BlockMeta, SourceError, SourceErrorKind, SpentBytes};
@@ -211,7 +213,8 @@ impl Verify<'_> {
             self.transactions(height, block.first_txnum, &touches)?;
         }
         let keyer = &self.snapshot.shared.keyer;
-        each_record(&touches, (height, block.first_txnum), &hashes, keyer, Naming::Hash, emit)
+        let numbered = NumberedBlock { touches: &touches, height, first: block.first_txnum, hashes: &hashes };
+        each_record(numbered, keyer, Naming::Hash, emit)
     }
 
     /// Compares txids, positions and lookups of one block.

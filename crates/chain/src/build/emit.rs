@@ -82,23 +82,29 @@ impl Worker<'_> {
         let hashes: Vec<u64> = touches.txids.iter().map(|txid| self.emit.keyer.txid(txid)).collect();
         self.emit.txids.write(first, &touches.txids, &hashes)?;
         let naming = Naming::of(self.emit.source);
-        each_record(&touches, (height, first), &hashes, self.emit.keyer, naming, |record| {
-            self.scripts.push(record.prefix(), record)
-        })?;
+        let numbered = NumberedBlock { touches: &touches, height, first, hashes: &hashes };
+        each_record(numbered, self.emit.keyer, naming, |record| self.scripts.push(record.prefix(), record))?;
         self.emit.progress.add_block(block.len() as u64);
         self.emit.progress.check()
     }
 }
 
-/// Passes on the records of one block, which has a height and a first transaction: those of its outputs, then those of
-/// its spent outputs. `hashes` are the keyed hashes of its txids.
+/// A block whose transactions have numbers.
+pub(crate) struct NumberedBlock<'a> {
+    pub(crate) touches: &'a BlockTouches,
+    pub(crate) height: Height,
+    /// The number of its first transaction.
+    pub(crate) first: TxNum,
+    /// The keyed hashes of its txids.
+    pub(crate) hashes: &'a [u64],
+}
+
+/// Passes on the records of one block: those of its outputs, then those of its spent outputs.
 ///
 /// # Errors
 /// [`Error::Block`] with a number that consensus does not allow; the errors of `push`.
 pub(crate) fn each_record(
-    touches: &BlockTouches,
-    (height, first): (Height, TxNum),
-    hashes: &[u64],
+    NumberedBlock { touches, height, first, hashes }: NumberedBlock<'_>,
     keyer: &Keyer,
     naming: Naming,
     mut push: impl FnMut(Record) -> Result<()>,

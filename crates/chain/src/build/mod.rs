@@ -35,7 +35,7 @@ mod spool;
 mod temp_files;
 mod txids;
 
-pub(crate) use self::emit::each_record;
+pub(crate) use self::emit::{NumberedBlock, each_record};
 pub(crate) use self::funding::Naming;
 pub(crate) use self::merge::{by_key, by_script};
 pub(crate) use self::parallel::in_parallel;
@@ -180,7 +180,10 @@ impl Build<'_> {
             }
         };
         let in_chain = self.chain.get(tip.height.0 as usize).is_some_and(|block| block.hash == tip.hash);
-        let has_txids = txids.has_all_before(manifest.next, matches!(manifest.state, State::Merging(_)))?;
+        let has_txids = match manifest.state {
+            State::Merging(_) => txids.is_whole_until(manifest.next)?,
+            _ => txids.has_all_before(manifest.next)?,
+        };
         let has_runs = self.has_runs(&manifest);
         // Those of a build that merges have every name that is asked for.
         let fits = !matches!(manifest.state, State::Building(_))

@@ -5,7 +5,7 @@ use crate::build::script_state::ScriptState;
 use crate::error::Result;
 use crate::names::{ScriptKey, TxNum};
 use crate::rows::{
-    Bucket, Coin, Delta, Inline, Pack, Recent, Summary, Tally, bucket_key, bucket_of, long, recent, script, txnum,
+    Bucket, Delta, Pack, PartSlices, Recent, Summary, Tally, bucket_key, bucket_of, long, recent, script, txnum,
 };
 
 /// Writes the scripts of a pack, ascending by key.
@@ -28,8 +28,7 @@ impl ScriptRowWriter {
         &mut self,
         runs: &mut RunSet<'_>,
         key: ScriptKey,
-        (txnums, coins, spends): (&[TxNum], &[Coin], &[Coin]),
-        inner: Tally,
+        part: PartSlices<'_>,
         summary: impl FnOnce() -> Summary,
     ) -> Result<()> {
         let bucket = bucket_of(key.prefix, self.pack.script_bits);
@@ -38,10 +37,9 @@ impl ScriptRowWriter {
             self.bucket_number = bucket;
         }
         self.scripts += 1;
-        let inline = Inline::of(txnums, coins, spends, inner);
-        self.bucket.push(&self.pack, key, inline);
-        if inline.is_none() {
-            for (key, value) in long::rows(key, &summary(), txnums, coins, spends) {
+        self.bucket.push(&self.pack, key, part);
+        if part.is_long() {
+            for (key, value) in long::rows(key, &summary(), part) {
                 runs.push(long::table(&self.pack), &key, &value)?;
             }
         }
@@ -133,14 +131,14 @@ impl<'a, 's> BuildRows<'a, 's> {
     /// Writes a packed script. Keys ascend.
     pub(super) fn push(&mut self, key: ScriptKey, state: &ScriptState) -> Result<()> {
         self.count(key);
-        let rows = (state.txnums.as_slice(), state.coins.as_slice(), [].as_slice());
+        let part = PartSlices { txnums: &state.txnums, coins: &state.coins, spends: &[], inner: state.spent };
         let summary = || Summary {
             txs: state.txnums.len() as u64,
             coins: Tally::of(&state.coins),
             inner: state.spent,
             ..Summary::default()
         };
-        self.packed.push(self.runs, key, rows, state.spent, summary)
+        self.packed.push(self.runs, key, part, summary)
     }
 
     /// Writes what a transaction that is not packed did to the script of the last [`push`](Self::push), or of a later

@@ -327,16 +327,17 @@ impl ScriptState {
         }
         let mut steps = Steps { txnums: &self.txnums, at: 0 };
         for (index, (coin, funding)) in self.coins.iter().zip(&self.fundings).enumerate() {
-            let is_named = !self.is_known_by_place(index, naming);
-            steps.put(out, coin.out.txnum, coin.out.vout, is_named);
-            if is_named {
+            let step = Step { out: coin.out, is_named: !self.is_known_by_place(index, naming) };
+            steps.put(out, step);
+            if step.is_named {
                 out.extend_from_slice(&funding.to_le_bytes());
             }
             put_amount(out, coin.value);
         }
         let mut steps = Steps { txnums: &self.txnums, at: 0 };
         for spend in &self.earlier {
-            steps.put(out, spend.spender, spend.vout, true);
+            let spender = TxOutNum { txnum: spend.spender, vout: spend.vout };
+            steps.put(out, Step { out: spender, is_named: true });
             out.extend_from_slice(&spend.funding.to_le_bytes());
         }
     }
@@ -371,13 +372,13 @@ impl ScriptState {
         }
         let mut steps = Steps { txnums: &self.txnums, at: 0 };
         for _ in 0..coins {
-            let (out, is_named) = steps.take(cursor)?;
+            let Step { out, is_named } = steps.take(cursor)?;
             self.fundings.push(if is_named { cursor.u64_le("funding")? } else { UNNAMED });
             self.coins.push(Coin { out, value: amount(cursor)? });
         }
         let mut steps = Steps { txnums: &self.txnums, at: 0 };
         for _ in 0..spends {
-            let (TxOutNum { txnum: spender, vout }, _) = steps.take(cursor)?;
+            let TxOutNum { txnum: spender, vout } = steps.take(cursor)?.out;
             self.earlier.push(Spend { spender, funding: cursor.u64_le("funding")?, vout });
         }
         Ok(())
@@ -394,8 +395,16 @@ struct Steps<'a> {
     at: usize,
 }
 
+/// An output of one of these transactions.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    out: TxOutNum,
+    /// The name of the transaction that funded it follows.
+    is_named: bool,
+}
+
 impl Steps<'_> {
-    fn put(&mut self, out: &mut Vec<u8>, txnum: TxNum, vout: u32, is_named: bool) {
+    fn put(&mut self, out: &mut Vec<u8>, Step { out: TxOutNum { txnum, vout }, is_named }: Step) {
         let steps = self.txnums[self.at..].iter().position(|other| *other == txnum);
         let steps = steps.expect("the transaction touches the script, and they ascend");
         self.at += steps;
@@ -405,15 +414,14 @@ impl Steps<'_> {
         }
     }
 
-    /// Returns the output, and whether a name follows.
-    fn take(&mut self, cursor: &mut Cursor<'_>) -> Result<(TxOutNum, bool), Malformed> {
+    fn take(&mut self, cursor: &mut Cursor<'_>) -> Result<Step, Malformed> {
         let code = cursor.leb128("output")?;
         let vout = if code & 3 < 3 { code & 3 } else { cursor.leb128("vout")?.saturating_add(3) };
         let at = usize::try_from(code >> 3).ok().and_then(|steps| self.at.checked_add(steps));
         match (at.and_then(|at| self.txnums.get(at)), u32::try_from(vout)) {
             (Some(&txnum), Ok(vout)) => {
                 self.at = at.expect("it has a txnum");
-                Ok((TxOutNum { txnum, vout }, code & 4 != 0))
+                Ok(Step { out: TxOutNum { txnum, vout }, is_named: code & 4 != 0 })
             }
             _ => Err(cursor.malformed("output")),
         }

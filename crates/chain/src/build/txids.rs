@@ -58,15 +58,21 @@ impl Txids<'_> {
         }
     }
 
-    /// True if the transactions before `end` are kept. `is_last` tells that they are all of the build.
-    pub(super) fn has_all_before(&self, end: TxNum, is_last: bool) -> Result<bool> {
+    /// True if the transactions before `end` are kept.
+    pub(super) fn has_all_before(&self, end: TxNum) -> Result<bool> {
         match self {
             Self::Array(array) => Ok(array.len() >= end.0),
-            Self::Hashes(TxHashes { kept, tip, tip_start }) => {
-                let reaches = kept.len()? >= end.0;
-                Ok(reaches && (!is_last || tip.len()? == end.0.saturating_sub(tip_start.0)))
-            }
+            Self::Hashes(TxHashes { kept, .. }) => Ok(kept.len()? >= end.0),
         }
+    }
+
+    /// True if the transactions before `end` are kept as those of a build that has no others.
+    pub(super) fn is_whole_until(&self, end: TxNum) -> Result<bool> {
+        let has_tip = match self {
+            Self::Array(_) => true,
+            Self::Hashes(TxHashes { tip, tip_start, .. }) => tip.len()? == end.0.saturating_sub(tip_start.0),
+        };
+        Ok(has_tip && self.has_all_before(end)?)
     }
 
     /// Removes the transactions from `end` on, where a generation begins.
@@ -233,8 +239,8 @@ mod tests {
             txids.write(TxNum(block.start as u64), &[], &all[block]).unwrap();
         }
         assert_eq!(txids.temp_bytes().unwrap(), 80);
-        assert!(txids.has_all_before(TxNum(16), true).unwrap() && txids.has_all_before(TxNum(15), false).unwrap());
-        assert!(!txids.has_all_before(TxNum(15), true).unwrap() && !txids.has_all_before(TxNum(17), false).unwrap());
+        assert!(txids.is_whole_until(TxNum(16)).unwrap() && txids.has_all_before(TxNum(15)).unwrap());
+        assert!(!txids.is_whole_until(TxNum(15)).unwrap() && !txids.has_all_before(TxNum(17)).unwrap());
         let keyer = Keyer::new(Secret([1; 16]), KeyLength::Wide);
         let kept = |hash: u64| hash >> 24 << 24;
         for packs_end in [10, 12, 16] {
@@ -245,6 +251,6 @@ mod tests {
             }
         }
         txids.truncate(TxNum(4)).unwrap();
-        assert!(txids.has_all_before(TxNum(4), true).unwrap() && !txids.has_all_before(TxNum(5), false).unwrap());
+        assert!(txids.is_whole_until(TxNum(4)).unwrap() && !txids.has_all_before(TxNum(5)).unwrap());
     }
 }

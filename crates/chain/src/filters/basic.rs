@@ -4,6 +4,8 @@
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
 
+use siphasher::sip::SipHasher24;
+
 use super::golomb;
 use crate::block::{ProvedBlock, is_indexed};
 use crate::names::{Hash256, sha256d};
@@ -22,8 +24,8 @@ fn of_scripts<'a>(
     let mut elements: Vec<&[u8]> = funded.chain(spent).filter(|script| !script.is_empty()).collect();
     elements.sort_unstable();
     elements.dedup();
-    let (halves, _) = hash.as_byte_array().as_chunks::<8>();
-    golomb::encode((u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1])), &elements)
+    let key = hash.as_byte_array().first_chunk().expect("32 bytes");
+    golomb::encode(&SipHasher24::new_with_key(key), &elements)
 }
 
 /// Returns the header of a filter after the one before it.

@@ -19,12 +19,12 @@ struct BitWriter {
     bits: u32,
 }
 
-/// Encodes a set of different elements under the key: their number, then the differences of their hashes.
-pub(super) fn encode(key: (u64, u64), elements: &[&[u8]]) -> Vec<u8> {
+/// Encodes a set of different elements, which a keyed hasher hashes: their number, then the differences of their hashes.
+pub(super) fn encode(keyed: &SipHasher24, elements: &[&[u8]]) -> Vec<u8> {
     let count = elements.len() as u64;
     let range = u128::from(count * RANGE_PER_ELEMENT);
     let hash = |element: &&[u8]| {
-        let mut hasher = SipHasher24::new_with_keys(key.0, key.1);
+        let mut hasher = *keyed;
         hasher.write(element);
         u64::try_from((u128::from(hasher.finish()) * range) >> 64).expect("below the range, which has 64 bits")
     };

@@ -8,7 +8,7 @@ use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
 use crate::block::{BlockTouches, Spent};
-use crate::build::{Naming, Record, Side, by_key, each_record};
+use crate::build::{Naming, NumberedBlock, Record, Side, by_key, each_record};
 use crate::error::{Error, Result};
 use crate::names::{Hash256, Height, KeyLength, Keyer, ScriptKey, TxNum};
 use crate::query::Funding;
@@ -73,7 +73,8 @@ impl BlockRecords {
     pub(crate) fn of(touches: &BlockTouches, height: Height, first: TxNum, keyer: &Keyer) -> Result<Self> {
         let hashes: Vec<u64> = touches.txids.iter().map(|txid| keyer.txid(txid)).collect();
         let mut records = Vec::with_capacity(touches.funded.len() + touches.spent.len());
-        each_record(touches, (height, first), &hashes, keyer, Naming::Hash, |record| {
+        let numbered = NumberedBlock { touches, height, first, hashes: &hashes };
+        each_record(numbered, keyer, Naming::Hash, |record| {
             records.push(record);
             Ok(())
         })?;

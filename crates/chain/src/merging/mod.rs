@@ -311,8 +311,7 @@ impl Merge {
             if let Some(filter) = &mut filter {
                 filter.insert(key.prefix);
             }
-            let slices = (part.txnums.as_slice(), part.coins.as_slice(), part.spends.as_slice());
-            rows.push(set, key, slices, part.inner, || Summary::of(&part))?;
+            rows.push(set, key, part.slices(), || Summary::of(&part))?;
         }
         rows.finish(set)
     }

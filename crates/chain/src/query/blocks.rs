@@ -8,6 +8,7 @@ use bitcoin::{BlockHash, Txid};
 use crate::error::Result;
 use crate::names::{Height, TxNum};
 use crate::outside::BlockId;
+use crate::rows::txpos::Span;
 use crate::state::{BlockSummary, ChainBlock, Snapshot};
 
 /// Blocks whose times a median is taken of ([BIP 113](https://github.com/bitcoin/bips/blob/master/bip-0113.mediawiki)).
@@ -73,6 +74,6 @@ impl Snapshot {
     pub fn block_bytes(&self, height: Height, range: Range<u32>) -> Result<Option<Vec<u8>>> {
         let block = self.headers.get(height).filter(|block| range.end <= block.bytes);
         let Some((block, len)) = block.zip(range.end.checked_sub(range.start)) else { return Ok(None) };
-        self.reader().block_part(block, range.start, len).map(Some)
+        self.reader().block_part(block, Span { offset: range.start, len }).map(Some)
     }
 }

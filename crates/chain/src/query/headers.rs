@@ -22,11 +22,6 @@ impl Snapshot {
         self.headers.get(height).map(ChainBlock::block_hash)
     }
 
-    /// Size in bytes and weight of the block at a height; `None` beyond the tip.
-    pub fn block_size(&self, height: Height) -> Option<(u32, u32)> {
-        self.headers.get(height).map(|block| (block.bytes, block.weight))
-    }
-
     /// The number of transactions in all blocks up to the tip.
     pub fn transaction_count(&self) -> u64 {
         let blocks = (0..self.headers.len()).filter_map(|height| self.headers.get(Height(height)));

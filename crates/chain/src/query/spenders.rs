@@ -7,7 +7,7 @@ use bitcoin::{OutPoint, Txid};
 
 use crate::block::{Block, is_indexed};
 use crate::error::{Error, Result};
-use crate::names::{ScriptHash, TxNum};
+use crate::names::ScriptHash;
 use crate::outside::BlockId;
 use crate::query::spending::{Funding, Spending};
 use crate::state::{Snapshot, Spender};
@@ -47,23 +47,17 @@ impl Snapshot {
                 None => open.entry(ScriptHash::of(output.script)).or_default().push(output.vout),
             }
         }
-        if let Some(funding) = self.find_txnum(&txid.to_byte_array())? {
+        if let Some(txnum) = self.find_txnum(&txid.to_byte_array())? {
             for (scripthash, vouts) in open {
-                self.find_confirmed(&scripthash, (txid, funding), vouts.into_iter().collect(), &mut found)?;
+                let funding = Funding { txid, txnum, key: self.key_of(&scripthash)? };
+                self.find_confirmed(funding, vouts.into_iter().collect(), &mut found)?;
             }
         }
         Ok(Some((count_of(&funding), found)))
     }
 
     /// Adds the confirmed spenders of outputs of one script.
-    fn find_confirmed(
-        &self,
-        scripthash: &ScriptHash,
-        (txid, txnum): (Txid, TxNum),
-        vouts: HashSet<u32>,
-        found: &mut HashMap<u32, Spender>,
-    ) -> Result<()> {
-        let funding = Funding { txid, txnum, key: self.key_of(scripthash)? };
+    fn find_confirmed(&self, funding: Funding, vouts: HashSet<u32>, found: &mut HashMap<u32, Spender>) -> Result<()> {
         for Spending { vout, txnum, vin } in self.spendings(funding, vouts)? {
             let (height, block) = self.block_of(txnum)?;
             let txid = Txid::from_byte_array(self.txids_of(&[txnum])?[0]);

@@ -8,6 +8,7 @@ use crate::block::{Block, merkle, txid_of};
 use crate::error::{Error, Result};
 use crate::names::{Hash256, Height, TxNum};
 use crate::outside::BlockId;
+use crate::rows::txpos::Span;
 use crate::rows::{Delta, Pack, bucket_key, bucket_of, header, recent_txnum, txnum, txnum_bytes, txpos};
 use crate::state::{ChainBlock, ConfirmedTransaction, MerkleBranch, Slot, Snapshot};
 
@@ -51,7 +52,7 @@ impl Snapshot {
         if let Some(txids) = self.reader().block_txids(block)? {
             return Ok(txids);
         }
-        let bytes = self.reader().block_part(block, 0, block.bytes)?;
+        let bytes = self.reader().block_part(block, Span { offset: 0, len: block.bytes })?;
         Ok(Block::parse(&bytes).map_err(Error::unreadable_block)?.txids())
     }
 
@@ -188,14 +189,14 @@ impl Snapshot {
         Ok(raws)
     }
 
-    fn proven_span(&self, txid: &Hash256, block: &ChainBlock, (offset, len): (u32, u32)) -> Result<Vec<u8>> {
+    fn proven_span(&self, txid: &Hash256, block: &ChainBlock, span: Span) -> Result<Vec<u8>> {
         if let Some(position) = block.position
-            && let Some(raw) = self.reader().peek(position, offset, len)?
+            && let Some(raw) = self.reader().peek(position, span)?
             && txid_of(&raw).is_ok_and(|found| found == *txid)
         {
             return Ok(raw);
         }
-        self.reader().block_part(block, offset, len)
+        self.reader().block_part(block, span)
     }
 
     /// The bytes of a live transaction with this txid, which proves them.
@@ -207,19 +208,17 @@ impl Snapshot {
     /// The bytes that lie where a live transaction should be; `None` if the source has no positions.
     pub(super) fn unproven_raw(&self, txnum: TxNum) -> Result<Option<Vec<u8>>> {
         let (_, block) = self.block_of(txnum)?;
-        let (offset, len) = self.span_in_block(txnum, block)?;
-        block.position.map_or(Ok(None), |position| self.reader().peek(position, offset, len))
+        let span = self.span_in_block(txnum, block)?;
+        block.position.map_or(Ok(None), |position| self.reader().peek(position, span))
     }
 
     /// The bytes of a live transaction, with witness, from the files or from the node.
     pub(super) fn raw_of(&self, txnum: TxNum) -> Result<Vec<u8>> {
         let (_, block) = self.block_of(txnum)?;
-        let (offset, len) = self.span_in_block(txnum, block)?;
-        self.reader().block_part(block, offset, len)
+        self.reader().block_part(block, self.span_in_block(txnum, block)?)
     }
 
-    /// Offset and size in bytes of a live transaction in its block.
-    fn span_in_block(&self, txnum: TxNum, block: &ChainBlock) -> Result<(u32, u32)> {
+    fn span_in_block(&self, txnum: TxNum, block: &ChainBlock) -> Result<Span> {
         span_in(self.reader().get(txpos::TABLE, &span_key(txnum, block))?, txnum, block)
     }
 
@@ -255,8 +254,8 @@ fn span_key(txnum: TxNum, block: &ChainBlock) -> [u8; TxNum::LEN] {
     txnum_bytes(txpos::chunk_of(block.first_txnum, txnum.0 - block.first_txnum.0))
 }
 
-/// Offset and size in bytes of a transaction in its block, by that row.
-fn span_in(row: Option<Vec<u8>>, txnum: TxNum, block: &ChainBlock) -> Result<(u32, u32)> {
+/// Returns the span of a transaction by that row.
+fn span_in(row: Option<Vec<u8>>, txnum: TxNum, block: &ChainBlock) -> Result<Span> {
     let row = row.ok_or_else(|| Error::missing(txpos::TABLE, "a live transaction's row"))?;
     let within = usize::try_from((txnum.0 - block.first_txnum.0) % txpos::CHUNK as u64).expect("below 64");
     txpos::locate(&row, within).map_err(Error::malformed(txpos::TABLE))

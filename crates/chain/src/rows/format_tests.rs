@@ -16,7 +16,7 @@ use crate::rows::long::Summary;
 use crate::rows::pack::{Delta, Pack};
 use crate::rows::part::{Part, Tally};
 use crate::rows::recent::Recent;
-use crate::rows::script::{Bucket, Inline};
+use crate::rows::script::Bucket;
 use crate::state::{Manifest, State, TxNumRange};
 
 /// The bytes of one row.
@@ -68,11 +68,12 @@ fn header_row() -> KeyAndValue {
 fn script_row() -> KeyAndValue {
     let mut bucket = Bucket::default();
     let coins = [coin(307, 1, 5_000_000_000)];
-    bucket.push(&pack(), SCRIPT, Inline::of(&[TxNum(307)], &coins, &[], Tally::default()));
+    bucket.push(&pack(), SCRIPT, PartSlices { txnums: &[TxNum(307)], coins: &coins, ..PartSlices::default() });
     let second = ScriptKey { prefix: 0x0102_0304_0606_0708, check: 0 };
     let spends = [coin(9, 0, 1_000_000)];
     let inner = Tally { count: 1, sum: 700 };
-    bucket.push(&pack(), second, Inline::of(&[TxNum(302), TxNum(500)], &[], &spends, inner));
+    let part = PartSlices { txnums: &[TxNum(302), TxNum(500)], coins: &[], spends: &spends, inner };
+    bucket.push(&pack(), second, part);
     let mut value = Vec::new();
     bucket.take_value(&pack(), &mut value);
     (bucket_key(bucket_of(SCRIPT.prefix, 15)).to_vec(), value)
@@ -87,7 +88,7 @@ fn long_rows() -> [(&'static str, KeyAndValue); 4] {
         inner: Tally { count: 1, sum: 700 },
         uncounted: 0,
     };
-    let rows = long::rows(SCRIPT, &Summary::of(&part), &part.txnums, &part.coins, &part.spends);
+    let rows = long::rows(SCRIPT, &Summary::of(&part), part.slices());
     let names = ["long, summary", "long, history", "long, coins", "long, spends"];
     let mut rows = names.into_iter().zip(rows);
     std::array::from_fn(|_| rows.next().expect("a row of each kind"))

@@ -15,7 +15,7 @@ use birdhouse_store::Table;
 use crate::block::{Cursor, Malformed, put_leb128};
 use crate::names::{ScriptKey, TxNum};
 use crate::rows::pack::{PACK_SLOTS, Pack};
-use crate::rows::part::{Part, Tally};
+use crate::rows::part::{Part, PartSlices, Tally};
 use crate::rows::{Coin, TxOutNum, amount, in_slots, put_amount, txnum_bytes, txnum_from};
 
 pub(crate) const TABLES: [Table; PACK_SLOTS] =
@@ -80,17 +80,15 @@ pub(crate) fn key_prefix(script: ScriptKey, kind: Kind) -> [u8; ScriptKey::LEN +
 pub(crate) fn rows<'a>(
     script: ScriptKey,
     summary: &Summary,
-    txnums: &'a [TxNum],
-    coins: &'a [Coin],
-    spends: &'a [Coin],
+    part: PartSlices<'a>,
 ) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> + 'a {
     let summary = (key_prefix(script, Kind::Summary).to_vec(), summary_value(summary));
-    let history = txnums.chunks(HISTORY_CHUNK).map(move |chunk| {
+    let history = part.txnums.chunks(HISTORY_CHUNK).map(move |chunk| {
         let mut value = Vec::with_capacity(3 * chunk.len());
         chunk.windows(2).for_each(|pair| put_leb128(&mut value, pair[1].0 - pair[0].0));
         ([&key_prefix(script, Kind::History)[..], &txnum_bytes(chunk[0])].concat(), value)
     });
-    let coins = coin_rows(script, Kind::Coins, coins).chain(coin_rows(script, Kind::Spends, spends));
+    let coins = coin_rows(script, Kind::Coins, part.coins).chain(coin_rows(script, Kind::Spends, part.spends));
     std::iter::once(summary).chain(history).chain(coins)
 }
 
@@ -212,7 +210,7 @@ mod tests {
             let txnums = txnums.into_iter().map(TxNum).collect();
             let part = Part { txnums, coins, spends, inner, uncounted };
             let summary = Summary::of(&part);
-            let rows: Vec<_> = rows(SCRIPT, &summary, &part.txnums, &part.coins, &part.spends).collect();
+            let rows: Vec<_> = rows(SCRIPT, &summary, part.slices()).collect();
             prop_assert!(rows.is_sorted());
             prop_assert_eq!(decode_summary(&rows[0].1).unwrap(), summary);
             let mut decoded = Part::default();

@@ -38,9 +38,9 @@ pub(crate) use self::header::HeaderRow;
 pub(crate) use self::key_filter::{FilterShare, FilterShares, Filters};
 pub(crate) use self::long::{Kind, Summary};
 pub(crate) use self::pack::{DELTA_SLOTS, Delta, PACK_SLOTS, Pack};
-pub(crate) use self::part::{Part, Tally};
+pub(crate) use self::part::{Part, PartSlices, Tally};
 pub(crate) use self::recent::Recent;
-pub(crate) use self::script::{Bucket, Found, Inline};
+pub(crate) use self::script::{Bucket, Found};
 pub(crate) use self::share::{SHARE_BITS_MAX, Share};
 
 use birdhouse_store::Table;

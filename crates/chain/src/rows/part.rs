@@ -30,6 +30,15 @@ pub(crate) struct Part {
     pub(crate) uncounted: u64,
 }
 
+/// The slices of a [`Part`] from which rows are made.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PartSlices<'a> {
+    pub(crate) txnums: &'a [TxNum],
+    pub(crate) coins: &'a [Coin],
+    pub(crate) spends: &'a [Coin],
+    pub(crate) inner: Tally,
+}
+
 impl Tally {
     pub(crate) fn of(coins: &[Coin]) -> Self {
         Self { count: coins.len() as u64, sum: coins.iter().map(|coin| coin.value).sum() }
@@ -47,6 +56,10 @@ impl Tally {
 }
 
 impl Part {
+    pub(crate) fn slices(&self) -> PartSlices<'_> {
+        PartSlices { txnums: &self.txnums, coins: &self.coins, spends: &self.spends, inner: self.inner }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.txnums.clear();
         self.coins.clear();

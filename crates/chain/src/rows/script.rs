@@ -19,7 +19,7 @@ use birdhouse_store::Table;
 use crate::block::{Cursor, Malformed, put_leb128, put_uint_le, uint_width};
 use crate::names::{ScriptKey, TxNum};
 use crate::rows::pack::{PACK_SLOTS, Pack};
-use crate::rows::part::{Part, Tally};
+use crate::rows::part::{Part, PartSlices, Tally};
 use crate::rows::remainders::{Kept, RemainderReader, Remainders};
 use crate::rows::{Coin, TxOutNum, amount, in_slots, put_amount};
 
@@ -59,20 +59,10 @@ pub(crate) enum Found {
     Long,
 }
 
-/// The slices of a [`Part`] that an entry holds.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Inline<'a> {
-    pub(super) txnums: &'a [TxNum],
-    pub(super) coins: &'a [Coin],
-    pub(crate) spends: &'a [Coin],
-    pub(super) inner: Tally,
-}
-
-impl<'a> Inline<'a> {
-    /// The entry of a script; `None` if the script is long.
-    pub(crate) fn of(txnums: &'a [TxNum], coins: &'a [Coin], spends: &'a [Coin], inner: Tally) -> Option<Self> {
-        let longest = txnums.len().max(coins.len()).max(spends.len());
-        (longest <= INLINE_MAX).then_some(Self { txnums, coins, spends, inner })
+impl PartSlices<'_> {
+    /// True if the script has rows of its own in `long`.
+    pub(crate) fn is_long(self) -> bool {
+        self.txnums.len().max(self.coins.len()).max(self.spends.len()) > INLINE_MAX
     }
 }
 
@@ -81,12 +71,13 @@ impl Bucket {
         self.keys.len() == 0
     }
 
-    /// Adds a script; `None` stands for a long one.
-    pub(crate) fn push(&mut self, pack: &Pack, key: ScriptKey, entry: Option<Inline<'_>>) {
+    /// Adds a script. Of a long one only its key.
+    pub(crate) fn push(&mut self, pack: &Pack, key: ScriptKey, part: PartSlices<'_>) {
         self.keys.push(key.to_bits(), kept(pack));
-        match entry {
-            Some(inline) => put_inline(&mut self.entries, pack, inline),
-            None => put_leb128(&mut self.entries, 0),
+        if part.is_long() {
+            put_leb128(&mut self.entries, 0);
+        } else {
+            put_inline(&mut self.entries, pack, part);
         }
     }
 
@@ -110,8 +101,8 @@ fn width(pack: &Pack) -> usize {
     uint_width(pack.end.0 - pack.start.0)
 }
 
-fn put_inline(out: &mut Vec<u8>, pack: &Pack, inline: Inline<'_>) {
-    let Inline { txnums, coins, spends, inner } = inline;
+fn put_inline(out: &mut Vec<u8>, pack: &Pack, part: PartSlices<'_>) {
+    let PartSlices { txnums, coins, spends, inner } = part;
     let inner = if pack.is_oldest() { Tally::default() } else { inner };
     let has_more = !spends.is_empty() || inner.count > 0;
     let few = (coins.len() as u64).min(COINS_MASK);
@@ -301,6 +292,9 @@ mod tests {
     use super::*;
     use crate::names::KeyLength;
 
+    /// One transaction more than an entry holds.
+    const LONG: [TxNum; INLINE_MAX + 1] = [TxNum(1); INLINE_MAX + 1];
+
     fn coin(txnum: u64, vout: u32, value: u64) -> Coin {
         Coin { out: TxOutNum { txnum: TxNum(txnum), vout }, value }
     }
@@ -314,21 +308,21 @@ mod tests {
         Pack { slot: 0, key_length, script_bits, txnum_bits: 0, start: TxNum(start), end: TxNum(end), scripts: 0 }
     }
 
-    fn inline(part: &Part) -> Option<Inline<'_>> {
-        Inline::of(&part.txnums, &part.coins, &part.spends, part.inner)
-    }
-
     #[test]
     fn golden_bytes() {
         let pack = pack(15, 100, 1000);
         let mut bucket = Bucket::default();
         let coins = [coin(107, 1, 50 * 100_000_000)];
-        bucket.push(&pack, key(0x0102_0304_0506_0708), Inline::of(&[TxNum(107)], &coins, &[], Tally::default()));
+        bucket.push(
+            &pack,
+            key(0x0102_0304_0506_0708),
+            PartSlices { txnums: &[TxNum(107)], coins: &coins, ..PartSlices::default() },
+        );
         let spends = [coin(5, 0, 1_000_000), coin(9, 7, 2_000_000)];
         let inner = Tally { count: 1, sum: 600 };
-        let second = Inline::of(&[TxNum(102), TxNum(400)], &[], &spends, inner);
+        let second = PartSlices { txnums: &[TxNum(102), TxNum(400)], coins: &[], spends: &spends, inner };
         bucket.push(&pack, key(0x0102_0304_0606_0708), second);
-        bucket.push(&pack, key(0x0102_0304_0706_0708), None);
+        bucket.push(&pack, key(0x0102_0304_0706_0708), PartSlices { txnums: &LONG, ..PartSlices::default() });
         let mut value = Vec::new();
         bucket.take_value(&pack, &mut value);
         let expected = [
@@ -344,9 +338,8 @@ mod tests {
 
     #[test]
     fn a_script_beyond_the_bound_is_long() {
-        let txnums: Vec<TxNum> = (0..=INLINE_MAX as u64).map(TxNum).collect();
-        assert!(Inline::of(&txnums, &[], &[], Tally::default()).is_none());
-        assert!(Inline::of(&txnums[1..], &[], &[], Tally::default()).is_some());
+        assert!(PartSlices { txnums: &LONG, ..PartSlices::default() }.is_long());
+        assert!(!PartSlices { txnums: &LONG[1..], ..PartSlices::default() }.is_long());
     }
 
     fn parts_strategy() -> impl Strategy<Value = Vec<(u64, Part)>> {
@@ -380,7 +373,8 @@ mod tests {
                     continue;
                 }
                 let is_long = part.txnums.is_empty();
-                bucket.push(&pack, key(prefix), inline(&part).filter(|_| !is_long));
+                let long = PartSlices { txnums: &LONG, ..PartSlices::default() };
+                bucket.push(&pack, key(prefix), if is_long { long } else { part.slices() });
                 expected.push((key(prefix), if is_long { Found::Long } else { Found::Inline(part) }));
             }
             let mut value = Vec::new();

@@ -40,8 +40,15 @@ fn value(offsets: &[u32]) -> Vec<u8> {
     out
 }
 
-/// Offset and size in bytes of transaction number `index` of a chunk.
-pub(crate) fn locate(value: &[u8], index: usize) -> Result<(u32, u32), Malformed> {
+/// The bytes of a transaction in its block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
+}
+
+/// Returns the span of transaction number `index` of a chunk.
+pub(crate) fn locate(value: &[u8], index: usize) -> Result<Span, Malformed> {
     let mut cursor = Cursor::new(value);
     let mut offset = cursor.leb128("offset")?;
     let smallest = cursor.leb128("smallest size")?;
@@ -51,7 +58,7 @@ pub(crate) fn locate(value: &[u8], index: usize) -> Result<(u32, u32), Malformed
         size = cursor.leb128("size")?.saturating_add(smallest);
     }
     match (u32::try_from(offset), u32::try_from(size)) {
-        (Ok(offset), Ok(size)) => Ok((offset, size)),
+        (Ok(offset), Ok(len)) => Ok(Span { offset, len }),
         _ => Err(cursor.malformed("offset")),
     }
 }
@@ -73,7 +80,7 @@ mod tests {
             for (index, &size) in sizes.iter().enumerate() {
                 let chunk = chunk_of(TxNum(first), index as u64);
                 let (_, value) = rows.iter().find(|(key, _)| *key == chunk).unwrap();
-                prop_assert_eq!(locate(value, index % CHUNK).unwrap(), (offsets[index], size));
+                prop_assert_eq!(locate(value, index % CHUNK).unwrap(), Span { offset: offsets[index], len: size });
             }
         }
 

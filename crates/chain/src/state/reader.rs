@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::names::{Hash256, Profile, TxNum};
 use crate::outside::{BlockSource, FilePosition};
 use crate::rows::txid;
+use crate::rows::txpos::Span;
 use crate::state::damage::Damage;
 use crate::state::headers::ChainBlock;
 use crate::work::WorkBudget;
@@ -148,17 +149,17 @@ impl Reader<'_> {
         Ok(Some(hashes(&self.storage.damage.noted(read)?)))
     }
 
-    /// The `len` bytes that lie at `offset` of the block at `position` now, unproved; `None` if too few lie there or
-    /// the source has no positions.
-    pub(crate) fn peek(self, position: FilePosition, offset: u32, len: u32) -> Result<Option<Vec<u8>>> {
-        self.budget.charge_transaction(len as usize)?;
-        Ok(self.storage.source.peek(position, offset, len)?)
+    /// The bytes that lie in a span of the block at `position` now, unproved; `None` if too few lie there or the source
+    /// has no positions.
+    pub(crate) fn peek(self, position: FilePosition, span: Span) -> Result<Option<Vec<u8>>> {
+        self.budget.charge_transaction(span.len as usize)?;
+        Ok(self.storage.source.peek(position, span.offset, span.len)?)
     }
 
-    /// `len` bytes from `offset` of a block, from its file or from the node.
-    pub(crate) fn block_part(self, block: &ChainBlock, offset: u32, len: u32) -> Result<Vec<u8>> {
+    /// The bytes in a span of a block, from its file or from the node.
+    pub(crate) fn block_part(self, block: &ChainBlock, span: Span) -> Result<Vec<u8>> {
         self.budget.charge_unbounded()?;
-        Ok(self.storage.source.read_part(block.block_hash(), block.position, offset, len)?)
+        Ok(self.storage.source.read_part(block.block_hash(), block.position, span.offset, span.len)?)
     }
 }
 

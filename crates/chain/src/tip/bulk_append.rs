@@ -64,6 +64,13 @@ impl Bulk {
     }
 }
 
+/// Blocks to append together, by their hashes, and what they become.
+#[derive(Clone, Copy)]
+struct PlannedBulk<'a> {
+    bulk: Bulk,
+    hashes: &'a [BlockHash],
+}
+
 /// The height after the last block on the way to `best` that may be appended together, after those below `known`.
 fn end_of_bulk(known: u32, best: Height) -> u32 {
     best.0.saturating_add(1).min(known.saturating_add(BLOCKS_MAX))
@@ -98,7 +105,8 @@ impl Index {
         let own = until(bulk.end());
         let ahead = ahead.filter(|ahead| ahead.begins(&before.headers, own, manifest.next));
         let threads = self.shared.runtime.threads();
-        let read = || self.read_bulk(&before.headers, own, manifest.next, (bulk, threads), stop);
+        let planned = PlannedBulk { bulk, hashes: own };
+        let read = || self.read_bulk(&before.headers, planned, manifest.next, threads, stop);
         let read = ahead.map_or_else(read, Ok)?;
         let (blocks, touched_known) = (read.len(), read.names_scripts);
         let blocks_min = if let Bulk::Pack(..) = bulk { self.bulk_blocks() } else { 1 };
@@ -106,8 +114,9 @@ impl Index {
             return Ok(None);
         }
         let next = self.bulk(known + blocks, best.height, free);
-        let rest = (next, until(next.end()).get(blocks as usize..).unwrap_or_default());
-        let (snapshot, touched) = self.write_reading_ahead(before, &mut manifest, bulk, read, rest, stop)?;
+        let hashes = until(next.end()).get(blocks as usize..).unwrap_or_default();
+        let next = PlannedBulk { bulk: next, hashes };
+        let (snapshot, touched) = self.write_reading_ahead(before, &mut manifest, bulk, read, next, stop)?;
         let tip = snapshot.tip();
         tracing::info!(height = tip.height.0, hash = %tip.hash, blocks, kind = bulk.name(), "indexed blocks together");
         Ok(Some(Advanced { snapshot, touched, touched_known }))
@@ -146,9 +155,9 @@ impl Index {
     fn read_bulk(
         &self,
         before: &Headers,
-        hashes: &[BlockHash],
+        PlannedBulk { bulk, hashes }: PlannedBulk<'_>,
         first: TxNum,
-        (bulk, threads): (Bulk, usize),
+        threads: usize,
         stop: &AtomicBool,
     ) -> Result<BulkRead> {
         let mut read = Reading::new(before, first);
@@ -192,25 +201,24 @@ impl Index {
         Ok(())
     }
 
-    /// Writes and publishes blocks, while another thread reads the next ones, of which it gets the form and the hashes.
-    /// Returns the new tip, and the scripts that changed.
+    /// Writes and publishes blocks, while another thread reads the next ones. Returns the new tip, and the scripts that changed.
     fn write_reading_ahead(
         &self,
         before: &Arc<Snapshot>,
         manifest: &mut Manifest,
         bulk: Bulk,
         read: BulkRead,
-        (next, rest): (Bulk, &[BlockHash]),
+        next: PlannedBulk<'_>,
         stop: &AtomicBool,
     ) -> Result<(Snapshot, TouchedScripts)> {
-        if rest.len() < self.sorted_blocks() as usize || self.shared.runtime.threads() == 1 {
+        if next.hashes.len() < self.sorted_blocks() as usize || self.shared.runtime.threads() == 1 {
             return self.write_bulk(before, manifest, bulk, read, stop);
         }
         let (headers, first) = (read.headers.clone(), read.settled.end());
         // One processor is left for the writer, which begins with one thread and ends with several.
         let threads = thread::available_parallelism().map_or(1, |processors| processors.get() - 1).max(1);
         thread::scope(|scope| {
-            let ahead = scope.spawn(|| self.read_bulk(&headers, rest, first, (next, threads), stop));
+            let ahead = scope.spawn(|| self.read_bulk(&headers, next, first, threads, stop));
             let written = self.write_bulk(before, manifest, bulk, read, stop)?;
             // Where it failed, the next step reads again, and says so.
             *self.ahead.lock() = ahead.join().unwrap_or_else(|panic| resume_unwind(panic)).ok();
