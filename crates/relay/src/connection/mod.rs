@@ -150,7 +150,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
                 }
                 // Only a client that would be heard can be silent.
                 next = connection.incoming.next(), if has_room && pause_until.is_none() => match next {
-                    Ok(next) => connection.take(next).await,
+                    Ok(next) => connection.handle_input(next).await,
                     // A connection that breaks is a client that is gone.
                     Err(_) => Err(Ending::Gone),
                 },
@@ -160,7 +160,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
                     Ok(())
                 }
                 () = std::future::ready(()), if !connection.running.is_empty() && pause_until.is_none() => {
-                    connection.go_on().await
+                    connection.run_next_query().await
                 }
             };
         }
@@ -189,21 +189,21 @@ async fn pause(until: Option<tokio::time::Instant>) {
 type Step = Result<(), Ending>;
 
 impl Connection<'_> {
-    async fn take(&mut self, next: Next) -> Step {
+    async fn handle_input(&mut self, next: Next) -> Step {
         match next {
             Next::Message => {
-                self.hear().await?;
+                self.read_message().await?;
                 self.pause_if_overdrawn(Instant::now());
                 Ok(())
             }
             Next::Reply(frames) => {
                 self.writer.framed(&frames);
                 self.flush().await?;
-                self.pay(PING_WORK);
+                self.charge(PING_WORK);
                 Ok(())
             }
             Next::Toll => {
-                self.pay(Duration::ZERO);
+                self.charge(Duration::ZERO);
                 Ok(())
             }
             Next::End(CloseCode::Abnormal) => Err(Ending::Gone),
@@ -221,7 +221,7 @@ impl Connection<'_> {
     }
 
     /// Charges the client for work that was done in no turn, and for what it has sent.
-    fn pay(&mut self, work: Duration) {
+    fn charge(&mut self, work: Duration) {
         let now = Instant::now();
         self.meter.read_beside(self.incoming.take_unpaid());
         self.meter.worked(work, now);
@@ -237,7 +237,7 @@ impl Connection<'_> {
         }
     }
 
-    async fn hear(&mut self) -> Step {
+    async fn read_message(&mut self) -> Step {
         // An event takes room where it waits before it is read: until then its bytes count as a partial message.
         let (bytes, is_event) = self.incoming.peek().map_or((0, false), |bytes| (bytes.len(), is_event(bytes)));
         let room = if is_event { Some(self.relay.ingest.room(&self.meter, bytes).await) } else { None };
@@ -251,7 +251,7 @@ impl Connection<'_> {
             self.meter.received(bytes.len(), 1);
             drop(turn);
             self.send("[\"NOTICE\",\"invalid: messages are text\"]".to_owned()).await?;
-            self.pay(PING_WORK);
+            self.charge(PING_WORK);
             return Ok(());
         }
         self.meter.received(bytes.len(), 1);
@@ -262,7 +262,7 @@ impl Connection<'_> {
             Ok(ClientMessage::Event(event)) => {
                 let checked = executor.run(|| self.check(event));
                 drop(turn);
-                self.take_in(checked, bytes_of_event, room).await
+                self.admit_event(checked, bytes_of_event, room).await
             }
             Ok(ClientMessage::Req(id, filters)) => {
                 drop(turn);
@@ -286,7 +286,7 @@ impl Connection<'_> {
             }
             Ok(ClientMessage::Sync(message)) => {
                 drop(turn);
-                self.hear_sync(message).await
+                self.handle_sync(message).await
             }
             Err(refusal) => {
                 drop(turn);
@@ -370,7 +370,7 @@ impl Connection<'_> {
     }
 
     /// Passes an accepted event on to the plugin, if there is one, else to the writer.
-    async fn take_in(
+    async fn admit_event(
         &mut self,
         checked: Result<VerifiedEvent, (EventId, Rejection)>,
         bytes: usize,
@@ -464,12 +464,12 @@ impl Connection<'_> {
     }
 
     /// Makes the next page of the query that waits longest, in the client's turn.
-    async fn go_on(&mut self) -> Step {
+    async fn run_next_query(&mut self) -> Step {
         match self.running.pop_front() {
             None => Ok(()),
             Some(Running::Req(id, number, stored)) => self.show(id, number, stored).await,
             Some(Running::Count(id, stored, tally)) => self.count_on(id, stored, tally).await,
-            Some(Running::Sync(id, number)) => self.go_on_syncing(id, number).await,
+            Some(Running::Sync(id, number)) => self.run_sync(id, number).await,
         }
     }
 

@@ -110,7 +110,7 @@ impl Sessions {
     /// # Errors
     /// The message to the client if there is no such session, it is not the client's turn, or there is no room for its
     /// message. The session is over.
-    pub(super) fn hear(&mut self, id: &SubscriptionId, message: Vec<u8>) -> Result<u64, String> {
+    pub(super) fn receive(&mut self, id: &SubscriptionId, message: Vec<u8>) -> Result<u64, String> {
         let mut session = self.by_name.remove(id).ok_or_else(|| sync_closed(id, "no such session"))?;
         if session.message.is_some() {
             return Err(sync_refused(id, &Rejection::Invalid("the message before is not answered yet".into())));
@@ -168,7 +168,7 @@ impl Sessions {
 
 impl Session {
     /// Does a piece of the work.
-    pub(super) fn go_on(
+    pub(super) fn advance(
         &mut self,
         id: &SubscriptionId,
         events: &Events,

@@ -14,7 +14,7 @@ use crate::message::{SubscriptionId, SyncMessage, sync_refused};
 use crate::stored::Asked;
 
 impl Connection<'_> {
-    pub(super) async fn hear_sync(&mut self, message: SyncMessage) -> Step {
+    pub(super) async fn handle_sync(&mut self, message: SyncMessage) -> Step {
         let (id, number) = match message {
             SyncMessage::Close(id) => {
                 self.syncs.close(&id);
@@ -36,7 +36,7 @@ impl Connection<'_> {
                     self.syncs.close(&id);
                     return self.send(sync_refused(&id, &rejection)).await;
                 }
-                let number = self.syncs.hear(&id, message);
+                let number = self.syncs.receive(&id, message);
                 (id, number)
             }
         };
@@ -50,7 +50,7 @@ impl Connection<'_> {
     }
 
     /// Does a piece of a session's work.
-    pub(super) async fn go_on_syncing(&mut self, id: SubscriptionId, number: u64) -> Step {
+    pub(super) async fn run_sync(&mut self, id: SubscriptionId, number: u64) -> Step {
         let Some(mut session) = self.syncs.take(&id, number) else { return Ok(()) };
         let (events, limits) = (&self.relay.events, &self.relay.settings.limits);
         let rules = self.relay.rules();
@@ -58,7 +58,7 @@ impl Connection<'_> {
         let pace = TurnPace(&turn);
         let (audience, hidden) = (self.audience(), rules.hiding());
         let asked = Asked { now: now(), audience, hidden, pace: Some(&pace) };
-        let progress = offload(|| session.go_on(&id, events, asked, limits)).map_err(Ending::Failed)?;
+        let progress = offload(|| session.advance(&id, events, asked, limits)).map_err(Ending::Failed)?;
         drop(turn);
         match progress {
             Progress::End(answer) => self.send(answer).await,
