@@ -1,4 +1,8 @@
 //! Reads that waited for the disk: lately, on any thread of a server; and right now, on one thread.
+//!
+//! A read that waited for the disk differs from one that others kept from a processor: a flood must not look like a
+//! slow disk, or it would get the many threads that a slow disk needs. The relay cannot tell them apart: it counts
+//! every page of more than 10 ms as one that waited.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

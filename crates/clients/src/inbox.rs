@@ -2,6 +2,9 @@
 //!
 //! [`FairQueue`] decides whose work is next. Whoever brings work takes room for it first, so that a client which brings
 //! more than the worker does waits with its own sockets unread, and no other client waits behind it.
+//!
+//! Behind 64 deletion requests of 2 000 ids each, the event of another client waited for all of them; it now waits for
+//! a few.
 
 use std::collections::HashMap;
 use std::pin::pin;

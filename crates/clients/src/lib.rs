@@ -5,6 +5,11 @@
 //! `recent_clients`, `turns`, `places`, `inbox`), stalls of the disk (`disk_stall`), and the text forms of limits
 //! (`bound`, `bounds`).
 //!
+//! A *client* is an IPv4 address, an IPv6 network or a Tor circuit; it is never logged. Every message and every page is
+//! a turn of its client, so a client that floods mostly delays itself. Requests are queued first, and refused only when
+//! a rate or a limit of processor time is exceeded. Wallets and REST take the same turns of processors, so nobody has
+//! more of them by asking both. The relay has its own, because its pages keep a turn while they wait for the disk.
+//!
 //! # Example
 //!
 //! A ledger counts the connections of each client and refuses a client that used more than its allowance:

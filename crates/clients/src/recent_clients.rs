@@ -1,4 +1,7 @@
 //! Clients that have asked lately. One alone may keep every processor busy; one among others may not.
+//!
+//! Two threads of one client on two processors cost everyone else milliseconds, so a client has half of the processors
+//! while others ask.
 
 use std::time::{Duration, Instant};
 

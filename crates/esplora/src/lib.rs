@@ -16,6 +16,9 @@
 //! Invariants: one answer sees one tip and one mempool; what a page shows is what it costs; nothing that a client looks
 //! up is logged.
 //!
+//! axum serves here, and not for wallets: HTTP is one response for one request. The list of routes is data, and the
+//! router is made of it.
+//!
 //! Source: [Esplora's API](https://github.com/Blockstream/esplora/blob/master/API.md), with the additions of the forks
 //! of electrs that serve it.
 #![forbid(unsafe_code)]

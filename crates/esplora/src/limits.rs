@@ -1,5 +1,8 @@
 //! Every bound of the REST API: name, default and consequence. The tables of `docs/LIMITS.md` are generated from this
 //! file; a test of `crates/server` keeps them equal.
+//!
+//! A history or a list of unspent outputs longer than its bound is refused, never cut; lists of the mempool and of
+//! replacements have the newest entries.
 
 use std::time::Duration;
 

@@ -3,6 +3,9 @@
 //!
 //! Handing the thread's other tasks to another thread takes two wake-ups, longer than most work takes here. Work that
 //! is likely to be long, or to wait for the disk, is worth them.
+//!
+//! The threads that move bytes never work for milliseconds at a time: if all of them were busy, no socket would be
+//! read, and every client would wait. Callers decide which work is long.
 
 use std::time::Instant;
 

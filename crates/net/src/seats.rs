@@ -2,6 +2,8 @@
 //!
 //! [`Places`] decides who leaves; this module lets it know. A connection has a [`Seat`] from the moment it is accepted,
 //! so sockets that never ask for anything are counted too.
+//!
+//! Without seats, ten half-open sockets on ten places kept everyone out; now a newcomer gets in at once.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -2,6 +2,8 @@
 //!
 //! Beyond the bounds a connection may still hold [`SHARE_BYTES`], so that clients who read lose nothing to those who do
 //! not.
+//!
+//! A batch's reply counts while it grows. A refusal hits the rest of that batch only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

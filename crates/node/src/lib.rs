@@ -3,6 +3,8 @@
 //! The steps of a start: [`NodeConf::find`] locates the node, [`check_node`] checks that it is the right one and ready,
 //! and [`open_source`] opens its blocks. A running node is a [`CoreNode`].
 //!
+//! Deliberately absent: any need for txindex, ZMQ or a wallet. ZMQ is used where it is configured.
+//!
 //! # Example
 //!
 //! Parsing is pure, so a configuration file can be read without a node:

@@ -2,14 +2,18 @@
 //!
 //! Every engine keeps this contract, and nothing above it needs more:
 //!
-//! - A *table* holds rows, key bytes -> value bytes; keys compare as unsigned bytes.
+//! - A *table* holds rows, key bytes -> value bytes; keys compare as unsigned bytes, and integers in keys are
+//!   big-endian.
 //! - An *array* holds fixed-size records addressed by number.
 //! - Rows and records may be written in any order. One durable [`Store::publish`] of the *manifest* is the only commit
 //!   point: after it returns, everything written before it survives a power cut. The caller decides what a manifest
 //!   means (which rows are live). A snapshot is a published manifest and not a feature of the engine, so callers never
 //!   reuse a key.
 //! - Writing the same row twice changes nothing.
-//! - Every verb takes a batch, so that a remote engine can pipeline.
+//! - Every verb takes a batch, so that a remote engine can pipeline. Methods are synchronous: callers that must not
+//!   block use threads of their own.
+//!
+//! Deliberately absent: iterators (a scan returns pages), transactions, snapshots of the engine.
 //!
 //! # Example
 //!

@@ -11,6 +11,9 @@
 //!
 //! Folder: `VERSION`, `lock`, `STATE`, `log/` (numbered files), `segments/` (one file each), `arrays/`, `bulk/` (runs
 //! under way).
+//!
+//! Segments with disjoint keys form a *run*; a bulk load above the newest run extends it. The engine replaced RocksDB:
+//! `docs/benchmarks-history.md` compares both.
 
 mod backup;
 mod block;

@@ -1,4 +1,6 @@
 //! A block proved by its header, with its txids and the outputs that it spends. Pure.
+//!
+//! A block is hashed once: the reader of block files proves it by its txids, and passes these on.
 
 use crate::block::parse::{Block, BlockError};
 use crate::block::spent::SpentOutputs;

@@ -6,6 +6,9 @@
 //! output was funded, and the input beside it names the funding transaction, so the block at that height shows if the
 //! two belong together.
 //!
+//! A block whose own record is lost is refused, though a sibling's is there: by the build when an input meets no output
+//! of its script, at the tip by `prove_spent` of `tip/ingest`.
+//!
 //! Source: Core's `undo.h`; consensus rules `bad-txns-in-belowout`, `bad-cb-amount`.
 
 use crate::block::bytes::Malformed;

@@ -14,6 +14,11 @@
 //!
 //! Txids go to the array of the full profile, or to a temporary file; the rows that find them are sorted last, when the
 //! records of scripts are gone from the disk.
+//!
+//! The first generation spools up to `build-temp-mib`. Each later one spools as many bytes as the final sorted files
+//! will take, at least an eighth of the first, so the disk is at its fullest at the end. Generations are few, because
+//! each one repeats the keys of the scripts that it touches: two fifths of the bytes of a run. A chain in one
+//! generation needs no runs. A reorg during the merge is followed after the build.
 
 mod context;
 mod emit;

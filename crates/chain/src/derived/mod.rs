@@ -15,6 +15,9 @@
 //! `index` has the one writer, `column` the arrays, `locator` the manifest. `check` computes records again and compares
 //! them. `taking` takes the blocks that the first build reads, of which `held` holds back those that come early. The
 //! loop that follows the tip is `tip/derived`. May use all folders above it.
+//!
+//! A reader passes its snapshot and gets the records of that chain or none. Deliberately absent: tables and merges.
+//! Records are found by height alone.
 
 mod check;
 mod column;

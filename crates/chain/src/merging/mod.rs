@@ -2,6 +2,11 @@
 //!
 //! A delta is buried when the chain has [`MergeOptions::tip_blocks`] more blocks after it. A merge reads what it takes
 //! in key order and writes one pack beside it, on a thread of its own. `adopt` begins merges and publishes them.
+//!
+//! The smaller deltas and later packs are, the fewer scripts take a second lookup. So a delta is at most a 64th of the
+//! index, at most four packs are left at the tip, and the oldest one is rewritten once the others together reach a
+//! 128th of it: mainnet grows by that part in a month. The build leaves the last 100 blocks to a delta, so a usual
+//! reorg touches no pack.
 
 mod fresh;
 

@@ -61,6 +61,8 @@ impl ScriptKey {
 /// Two scripts whose kept bytes are equal have one history, so the length follows from the size that the chain may
 /// reach. A script that no block pays meets the history of another one with a chance of scripts / 2^(8 x bytes):
 /// 2^-41 for the 1.5 billion scripts of mainnet with wide keys, 2^-37 for 134 million with narrow ones.
+///
+/// Every table keeps the same bytes, so packs can be merged without the scripts themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyLength {
     /// For test networks: 8 bytes of a script's key, 4 bytes of a txid's hash.

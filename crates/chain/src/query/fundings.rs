@@ -1,4 +1,6 @@
 //! The transactions that funded spent outputs: inputs name them by txid, rows by txnum.
+//!
+//! The height in the undo data chooses among equal hashes of txids, so no txid is read.
 
 use std::collections::HashMap;
 

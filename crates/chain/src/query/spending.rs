@@ -5,6 +5,9 @@
 //! pack if it is among its spends. Only transactions of the script in that pack, after the funding one, are read, the
 //! earliest first. An unspent output costs one row of each pack. Where the first few hundred are in vain, the node is
 //! asked, which may keep an index of spenders: without one, the search goes on.
+//!
+//! The node answers at once if it runs with `txospenderindex=1`. An index of our own would need an entry for each spent
+//! output.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;

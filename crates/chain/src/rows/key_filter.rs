@@ -2,6 +2,8 @@
 //!
 //! Most scripts are in few packs. A lookup in a pack that lacks the script costs as much as one that finds it, so young
 //! packs and deltas have a filter of their keys. The oldest pack has most scripts and needs none.
+//!
+//! They are made again from the rows when the index is opened.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

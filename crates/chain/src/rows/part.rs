@@ -1,7 +1,8 @@
 //! The part of a script's history that one pack, or the rows of some blocks, hold. Pure.
 //!
 //! Parts of consecutive ranges of txnums add up: the history is all txnums, the unspent outputs are all outputs funded
-//! less all outputs spent. Nothing is looked up in one part to write the next.
+//! less all outputs spent, and a balance is a sum that reads no unspent output. Nothing but the txnum of a funding
+//! transaction is looked up in one part to write the next.
 
 use crate::names::TxNum;
 use crate::rows::recent::Recent;

@@ -3,6 +3,9 @@
 //! A slot whose pack or delta is no longer in the manifest is *retired*: its tables are emptied when no snapshot reads
 //! them any more, and the slot is free again. One whose pack was loaded and not published is *abandoned* until the next
 //! publish, and retired then.
+//!
+//! Emptying a slot removes its files and deletes no rows. If no slot is free, the last delta goes on growing and no
+//! merge begins.
 
 use std::sync::{Arc, Weak};
 

@@ -2,6 +2,8 @@
 //!
 //! Invariant: what one answer shows, every later one shows. So a transaction that the node has is added to the mirror
 //! before an answer has it, or the answer does not have it.
+//!
+//! One that cannot be added yet, because the index lacks blocks of the node, is refused.
 
 use std::time::Duration;
 

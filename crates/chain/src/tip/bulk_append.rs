@@ -4,6 +4,15 @@
 //! transactions in no order. Here the records of new blocks are sorted in memory, as the first build does on disk, and
 //! merged with the deltas before them. The rows of the last [`tip_blocks`](crate::MergeOptions::tip_blocks) are loaded
 //! into a delta, past the log and the memtable.
+//!
+//! An index that lacks 100 buried blocks or more appends them as packs, each of as many blocks as fit in half of
+//! `build-memory-mib`: with the default a week of mainnet is four packs. While one is written, each quarter of the keys
+//! by a thread of its own, another thread reads the next blocks. Packs are merged once there are six; at the tip, where
+//! four are the most, a merge follows at once. The last 100 blocks, or 25 or more at once, go to the delta, so the
+//! longest way to the tip has few blocks that are appended one by one.
+//!
+//! Where blocks have siblings, a pack has stale transactions or a merge is under way, fewer blocks are appended
+//! together, or none. An append of a pack, or of many scripts, names no scripts: every subscription is checked.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! Derived indexes at the tip: one loop brings all of them to the chain of the index, piece by piece.
+//!
+//! A tip is announced after the derived indexes that covered the tip before it have it. One that is behind, fails, or
+//! lacks more than 16 blocks delays no announcement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -326,8 +326,8 @@ pub(super) fn move_mempool(
 ///
 /// The checksum of undo data covers only the hash of the block before. Where a block's undo data is lost, that of a
 /// sibling could pass for it, so each output of a block with a sibling is compared with the transaction that funded it.
-/// Otherwise the heights in the undo data must be those of the funding transactions. REST and RPC answer by the block's
-/// hash; their answers have no heights.
+/// Otherwise the heights in the undo data must be those of the funding transactions, which costs no reads of older
+/// blocks. REST and RPC answer by the block's hash; their answers have no heights.
 fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Result<()> {
     if block.has_sibling {
         return prove_by_transactions(snapshot, block, fundings);

@@ -8,6 +8,10 @@
 //! afterwards, for its mempool follows its tip. Otherwise a transaction that a block has just confirmed would be in
 //! neither, and one of a node that fell behind would spend what our blocks have spent. A node can leave our tip and
 //! come back between two questions about it: what it lists right then is shown until the next listing.
+//!
+//! A large mempool is fetched in parts of about a second. A transaction is shown only with all of its parents, new
+//! blocks are applied between two parts, and a final listing completes the mempool. Changes that ZMQ publishes are
+//! applied one by one; a gap, a full queue or a new connection leads to a listing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -4,6 +4,9 @@
 //! it there for milliseconds although another one becomes idle. So the threads that listen to clients waited for those
 //! that read much, whatever was left free for them: a flood of long reads by one client on two processors raised the
 //! p99 of all others from 0.3 to 1.3 ms with one thread of its own, and to 0.5 ms if that thread gives way.
+//!
+//! A long answer gives way at the first lookup, page of rows or step of a computation after 100 us. There its [`Pace`]
+//! decides whether it goes on.
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;

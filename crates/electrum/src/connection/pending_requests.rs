@@ -1,4 +1,8 @@
 //! Requests that a client has sent and that have not started: their parsing, admission and start.
+//!
+//! Requests that arrive within 100 us are collected, at most 64, because a thread serves nobody else until a job
+//! starts. A long message is parsed on the thread that has it, after Tokio has moved that thread's other tasks away
+//! (`block_in_place`).
 
 use std::sync::Arc;
 use std::time::Instant;

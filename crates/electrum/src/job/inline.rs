@@ -6,6 +6,9 @@
 //! ([`DiskStall`](birdhouse_clients::DiskStall)). Other clients wait for some tens of microseconds, seldom for some
 //! hundred. While a reply is not written the thread reads nothing else for its client, so one poll of a connection's
 //! task reads at most once.
+//!
+//! With and without this, side by side on two cores, unspent outputs took 53 us instead of 86, and a transaction 61
+//! instead of 96, with half the CPU time.
 
 use std::sync::Arc;
 use std::time::Instant;

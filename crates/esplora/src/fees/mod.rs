@@ -3,6 +3,8 @@
 //! `projection` and what it is made of, `recommended`, `family` and `retarget` are pure; `projections`, `block_fees`
 //! and `replacement_tree` read the index, the first two once for all who ask. This file has the node's own figures: its
 //! estimates for all targets, and the lowest rate of its mempool.
+//!
+//! The rate of one transaction comes from its cluster in the snapshot of the answer, so it is never older than that.
 
 mod ancestors;
 mod block_fees;

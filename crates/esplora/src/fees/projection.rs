@@ -1,7 +1,7 @@
 //! The blocks that miners would make of the mempool now. Pure.
 //!
-//! Each cluster is put in order by itself: by chunks for nodes from Core 31 on, by ancestor sets before. Blocks take
-//! the best of what all clusters offer next, as Core's
+//! Each cluster is put in order by itself: by chunks for nodes from Core 31 on (`getmempoolinfo` names a limit of
+//! clusters), by ancestor sets before. Blocks take the best of what all clusters offer next, as Core's
 //! [`miner.cpp`](https://github.com/bitcoin/bitcoin/blob/master/src/node/miner.cpp) does: a chunk without room in a
 //! block is left for the next one with all that follows it in its cluster.
 

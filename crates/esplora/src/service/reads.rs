@@ -1,4 +1,8 @@
 //! Turns for reads of the index, and the threads that do them.
+//!
+//! A long read holds a turn for long reads, of which there is one for each processor, and a turn of a processor. While
+//! such reads wait for the disk, it holds one of the disk instead. Turns of the disk are many: when long reads always
+//! took one, the threads of one client kept all processors busy.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -3,6 +3,9 @@
 //!
 //! It ends early when it has waited among too many others (`service::paused`). The answer to a question ends also when
 //! its client has gone, or has used its share.
+//!
+//! It runs in a task of its own, for its connection notices only then that the client leaves. While it waits it keeps
+//! its thread, so few may wait.
 
 use std::cell::RefCell;
 use std::convert::Infallible;

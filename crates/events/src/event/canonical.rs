@@ -2,6 +2,8 @@
 //! [NIP-01], without white space, in UTF-8. It is not JSON: control characters that NIP-01 does not list are verbatim.
 //! Many clients serialise JSON instead, where these characters are `\u00XX`, so events with either id are in use.
 //!
+//! Nothing that is stored depends on the form of the id.
+//!
 //! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 
 use std::io::Write as _;

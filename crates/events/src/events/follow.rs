@@ -2,6 +2,8 @@
 //!
 //! A version reads one published state, whatever is published meanwhile. What two states share is not read twice:
 //! fences of segments, bitmaps of moved units, tombstones, and the memtable, whose events come from the log.
+//!
+//! New events are passed on after queries can find them, in the order of the log.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

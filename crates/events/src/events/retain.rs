@@ -1,4 +1,8 @@
 //! Tombstones of events that the retention rules do not keep.
+//!
+//! Sweeps read the fixed part of every live event, the last accepted first, outside of the writer; it only gets the
+//! tombstones. A row in `expiry` for each event would need no sweep, but costs every ingest, and a changed rule would
+//! rewrite all.
 
 use std::ops::ControlFlow;
 

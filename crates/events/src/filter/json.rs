@@ -2,6 +2,9 @@
 //!
 //! A condition that matches nothing is valid: kinds that no event has, times before 1970, empty lists.
 //!
+//! A condition on tags that cannot be answered is refused even where unknown keys are ignored: without it the filter
+//! would ask for everything.
+//!
 //! [NIP-50]: https://github.com/nostr-protocol/nips/blob/master/50.md
 //! [NIP-91]: https://github.com/nostr-protocol/nips/blob/master/91.md
 

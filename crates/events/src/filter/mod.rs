@@ -1,5 +1,7 @@
 //! Filters as [NIP-01] defines them: the conditions of a query, as a value.
 //!
+//! A filter that can match nothing is a value of its own; one that is too large is refused, never cut.
+//!
 //! [NIP-01]: https://github.com/nostr-protocol/nips/blob/master/01.md
 
 mod hll;

@@ -7,6 +7,9 @@
 //!
 //! A unit is moved in steps: between two steps nothing is held but memory. Nothing counts before the manifest names the
 //! unit at its new offset; until then its former bytes stay as they are.
+//!
+//! The former bytes become holes when nobody reads a version that has them there (`Retired`). What a power cut leaves
+//! behind is discarded at the next start.
 
 pub(crate) mod state;
 

@@ -7,6 +7,9 @@
 //!
 //! An event that expired or is not kept has its own number twice. The manifest names the section that counts. An event
 //! whose space was given back (see `log::moved`) needs no entry.
+//!
+//! An event that is gone from the log has a tombstone in every version that lacks it. So readers look for a tombstone
+//! before they ask the log, and a number without one is always in it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

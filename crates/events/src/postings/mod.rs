@@ -2,6 +2,9 @@
 //!
 //! A new event's postings are in the memtable, which is flushed into a segment; compaction merges segments. May use
 //! `event` and `log`.
+//!
+//! Lists are split by kind, and a posting has the author, so both are ruled out before an event is read. Each candidate
+//! that remains is tested in its packed form, and sent from it.
 
 pub(crate) mod compaction;
 mod memtable;

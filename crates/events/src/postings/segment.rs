@@ -6,6 +6,11 @@
 //! array `id`       first 10 bytes of the id | seq u48 LE                                                16 bytes
 //! array `fence`    u64 LE: of `list`, then of `id` (see `sorted`)
 //! ```
+//!
+//! A lookup reads one page. (An iterator of an LSM engine is dear, 5 us on RocksDB; a feed of 500 authors asks for 1000
+//! lists.) A segment records which tags it has lists of. Where one is missing, the filter's other lists are read, so
+//! answers are complete while lists are added. Where a read waits for another machine (`Array::is_remote`), a lookup
+//! asks for the pages of all keys together, and for the first postings of all lists together.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -3,6 +3,10 @@
 //! A page ends when it has enough rows or has done enough work, whichever is first: conditions that rarely meet must
 //! not keep other clients waiting. A query keeps nothing between two pages but a [`Position`]. The event itself decides
 //! what a posting cannot, and where hashes collide.
+//!
+//! A page's work is counted in postings and events read, a large event by its bytes, and a page ends after 2 ms when
+//! others wait ([`Pace`]). Only the events of one second are not divided. Two tags that never meet, in 15 000 events
+//! each, took one turn of 15 000 reads; now they take turns of 4 096.
 
 use std::ops::{ControlFlow, RangeInclusive};
 

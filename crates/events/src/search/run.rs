@@ -1,4 +1,7 @@
 //! Running a search: below the watermark through the index, above it by a scan, piece by piece.
+//!
+//! A search goes on in pieces in the index, too, away from the threads of the runtime. When a piece was bounded by the
+//! number of its events, four searches through 256 events of 129 kB kept everyone waiting for 5 to 9 s.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,7 @@
 //! Handlers: they read what a page shows from the snapshot, and hand it to its view.
+//!
+//! A page costs what it shows: histories are read by cursor from either end, and the spender of an output is shown only
+//! if a few reads find it.
 
 mod blocks;
 mod home;

@@ -3,6 +3,10 @@
 //! Nothing is computed for a client that does not read: a page of stored events is made when the client has taken the
 //! one before, so a subscription of any size holds no more than a page. Live events come after EOSE, and each event
 //! once: an event below the subscription's `since_seq` is stored, one from there on is live.
+//!
+//! A client may be silent for ever if it answers pings. Its socket is not read while its events or queries in flight
+//! are at their bound. The values of its filters count in its quota and in that of all clients, from the request to the
+//! end of the subscription, query or session that needs them.
 
 mod sync;
 mod sync_form;

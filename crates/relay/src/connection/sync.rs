@@ -3,6 +3,9 @@
 //! A session holds the ids of its filters' events, each once, gathered once: later events are not part of it, nor are
 //! events that have expired, were deleted or are for others. Its work is done piece by piece, as that of a subscription
 //! is.
+//!
+//! All sessions together have a bound on ids, in which messages that wait count as well. A session that waits too long
+//! for its client ends, and frees its ids.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -2,6 +2,8 @@
 //!
 //! A client is asked once, by a challenge of its own connection, and may answer for several authors. Invariant: an
 //! author is here only if it signed this connection's challenge for this relay, lately.
+//!
+//! The proof is neither stored nor sent on.
 
 use std::net::SocketAddr;
 

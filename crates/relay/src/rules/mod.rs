@@ -3,6 +3,9 @@
 //! The rules are one immutable value. A change makes another one, which replaces it as a whole (`rules/book.rs`), so a
 //! look-up costs one hash and no lock. A rule is more specific than the lists of the settings and precedes them; of two
 //! rules that concern an event, that of its id precedes that of its author, and this one that of its kind.
+//!
+//! Banned events are hidden by the query ([`Hide`]), not deleted: a page still has as many rows as its filter asks for,
+//! and a ban can be taken back.
 
 mod book;
 mod file;

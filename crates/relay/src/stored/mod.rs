@@ -1,5 +1,8 @@
 //! The stored events of a subscription, page by page. A page has a bound on its rows and one on its work, so that a
 //! filter whose conditions rarely meet keeps no other client waiting.
+//!
+//! A page is made inline unless pages have taken long lately: handing over to another thread costs more than most
+//! pages.
 
 mod shown;
 mod tally;

@@ -1,4 +1,6 @@
 //! The health of the relay, from the states of its threads. Pure: time is an argument.
+//!
+//! Storing events is what makes a relay healthy; `/health` lists failures of compaction and of search beside it.
 
 use std::time::{Duration, Instant};
 

@@ -5,6 +5,8 @@
 //!
 //! Invariant: an event is answered `OK true` only after it is durable. Subscriptions get it as soon as it can be found,
 //! which is before: a crash in between leaves them with an event that its author got no answer for.
+//!
+//! Ephemeral events, AUTH, and events that the plugin drops silently get `OK true` and are stored nowhere.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};

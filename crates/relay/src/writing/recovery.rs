@@ -1,4 +1,8 @@
 //! Opens the events again after a failed write, with growing pauses, while queries are answered.
+//!
+//! After a failed write other events get the numbers of its events. So each `since_seq` is lowered to the first of
+//! them, and the events that the store has all the same are passed on: none is lost, and one whose write had failed may
+//! come twice.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! The index, or the events of a relay, on a cluster, by role.
+//!
+//! An indexer waits for the lease, a front end for a finished index. Nothing else of the server knows the engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

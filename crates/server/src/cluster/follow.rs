@@ -3,6 +3,9 @@
 //!
 //! Invariant: what it serves is a state that the primary published. Whatever fails, it serves the last one, and tries
 //! again.
+//!
+//! A replica that is too far behind copies what differs into `replica/N+1` while it serves `N`. The index reads the
+//! copy as one on a cluster, and mempool and blocks from a node of its own.
 
 mod copy;
 pub(crate) mod failure;

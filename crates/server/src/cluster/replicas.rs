@@ -4,6 +4,8 @@
 //! It is off unless `replicas-addr` or `replicas-tls-addr` is set. Beyond loopback it needs a secret: whoever may copy
 //! the index sees all of it and makes this machine read it, and whoever passes events on is believed to have judged
 //! them.
+//!
+//! An installation without this listener keeps no changes.
 
 mod copies;
 mod places;

@@ -1,4 +1,7 @@
 //! The open connections of all protocols, for `birdhouse ctl` and the dashboard.
+//!
+//! The protocols of a process number their connections with one counter (`ConnectionIds` of `net`), so `birdhouse ctl`
+//! names a connection by its number alone.
 
 use std::sync::Arc;
 use std::time::Duration;

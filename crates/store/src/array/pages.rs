@@ -1,7 +1,8 @@
 //! A memory map of a growing file, and which of its pages were proved: the only `unsafe` code of this crate.
 //!
 //! A record in the file cache costs 30 ns through the map and 1100 ns through a system call (650 random records of 32
-//! bytes, on a virtual machine); a long history reads a hundred thousand.
+//! bytes, on a virtual machine). A history of 100 000 transactions took 102 ms of CPU time by system calls and takes
+//! 36 ms. Records that need the disk are requested together.
 //!
 //! Invariant: nobody touches a page beyond the end of the file. A read past the known length asks the file for its
 //! length first, and a cut waits for the reads. Two cases remain, in which the system ends the process (SIGBUS): a page

@@ -5,6 +5,10 @@
 //!
 //! Invariant: whatever a snapshot may look up in a slot, its filters of that slot have, or they exclude nothing yet.
 //! Where the keys of new blocks are uncertain, the filters of their delta are dropped, and it is scanned again.
+//!
+//! A block makes the keys uncertain if it could not be read, or has a sibling, whose undo data the node may have in its
+//! place. Filters that the indexer publishes were rejected: the growing delta's would be written with each block, and
+//! the format would have one more table.
 
 use std::sync::Arc;
 

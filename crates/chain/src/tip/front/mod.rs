@@ -4,6 +4,9 @@
 //! Invariant: a snapshot reads one published state, whatever is published meanwhile. It writes nothing, and reads
 //! blocks from the node alone. Txnums are never reused, so the blocks that two states share are those whose txnums are
 //! live in both.
+//!
+//! So no hash is compared when a state is taken over, and only new rows of headers are read. The scripts that a new
+//! state touches are found in its blocks.
 
 mod filters;
 

@@ -1,8 +1,9 @@
 //! Import of a Nostream's events from its PostgreSQL database, while Nostream runs or not.
 //!
-//! Several connections share one snapshot of the database. Each takes spans of event ids, reads a page of ids, and then
-//! the rows of those ids only that the relay lacks. The relay itself is the record of an import's progress: an import
-//! that is repeated, or resumed after an interruption, reads only the ids of events that the relay has.
+//! Several connections share one snapshot of the database. Each takes spans of event ids, which are hashes and so
+//! spread evenly, reads a page of ids, and then the rows of those ids only that the relay lacks. The relay itself is
+//! the record of an import's progress: an import that is repeated, or resumed after an interruption, reads only the ids
+//! of events that the relay has.
 //!
 //! Events that Nostream marks as deleted are skipped. Their deletion requests are events too and are imported; they
 //! keep out the events that they name, in either order of arrival. ([`table`] describes deletion requests that were
