@@ -25,8 +25,8 @@ impl Seated {
         Self { socket, seat }
     }
 
-    /// Writes, and notes when. By the time before: the client may have its reply, and send on another connection, before
-    /// this thread goes on.
+    /// Writes, and notes when. By the time before: the client may have its reply, and send on another connection,
+    /// before this thread goes on.
     fn write(&mut self, write: impl FnOnce(Pin<&mut TcpStream>) -> Poll<Result<usize>>) -> Poll<Result<usize>> {
         let begun = Instant::now();
         let written = write(Pin::new(&mut self.socket));

@@ -50,7 +50,7 @@ pub(crate) fn import_nostream(options: &Options, url: &str, invalid: Invalid) ->
     Ok(report(database.import(&events)?, &events, invalid))
 }
 
-/// Says that this build imports no Nostream.
+/// The error of a build that imports no Nostream.
 #[cfg(not(feature = "import-nostream"))]
 pub(crate) fn import_nostream(_: &Options, _: &str, _: Invalid) -> Result<ExitCode> {
     anyhow::bail!("failed to import a Nostream: this build cannot; build it with the feature `import-nostream`")
