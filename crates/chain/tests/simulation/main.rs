@@ -28,7 +28,7 @@ use crate::runner::{Range, play};
 
 /// Seeds of the usual test suite.
 const SEEDS: u64 = 200;
-/// Seeds that have failed: `docs/reliability.md` says why.
+/// Seeds that have failed: `docs/reliability-history.md` says why.
 const FAILED: [u64; 20] = [
     974, 1400, 3778, 5522, 9582, 16_229, 23_015, 23_622, 28_354, 43_612, 48_043, 76_510, 102_735, 117_192, 123_296,
     126_294, 212_879, 234_187, 276_177, 286_336,
