@@ -5,6 +5,16 @@
 //!
 //! Deliberately absent: any need for txindex, ZMQ or a wallet. ZMQ is used where it is configured.
 //!
+//! # Files
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `conf`, `check`, `open` | the start: where the node is, whether it is the right one, where its blocks come from |
+//! | `blk`, `xor`, `record` | its block and undo files |
+//! | `rest`, `rpc_source`, `remote` | blocks by REST or RPC, where the files are elsewhere |
+//! | `core_node`, `node_view`, `gaps` | the running node: tip, mempool, fees, broadcast, blocks that it lacks |
+//! | `http`, `rpc`, `zmq` | the ways to it |
+//!
 //! # Example
 //!
 //! Parsing is pure, so a configuration file can be read without a node:

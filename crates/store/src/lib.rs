@@ -13,6 +13,19 @@
 //! - Every verb takes a batch, so that a remote engine can pipeline. Methods are synchronous: callers that must not
 //!   block use threads of their own.
 //!
+//! # Files
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `store`, `table`, `range`, `batch` | the contract: traits, names and shapes, ranges of keys and pages, rows to write |
+//! | `contract` | the suite that every engine passes |
+//! | `segments` | the embedded engine: write-ahead log, memtable, segments, merges, backups |
+//! | `array`, `journal` | its arrays as plain files with checksums, and their redo log |
+//! | `memory` | the reference engine, which simulates power cuts |
+//! | `cql` | the engine on a cluster of Cassandra (feature `cql`) |
+//! | `read_only`, `feed` | the published states of another process, and the changes that replicas apply |
+//! | `folder`, `sync` | the folder of a store: its lock, its format, durable names |
+//!
 //! Deliberately absent: iterators (a scan returns pages), transactions, snapshots of the engine.
 //!
 //! # Example
