@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use crate::fair::{ClientId, FairQueue};
 
 /// Work of clients that waits for one worker.
+#[doc(alias("back-pressure", "backpressure", "bounded queue"))]
 #[derive(Debug)]
 pub struct Inbox<T> {
     bytes_max: usize,

@@ -53,6 +53,7 @@ pub struct Ledger {
 }
 
 /// The resources that a client uses and holds, over all of its connections.
+#[doc(alias("leaky bucket", "token bucket"))]
 #[derive(Debug)]
 pub struct Account {
     key: ClientKey,

@@ -19,6 +19,7 @@ pub struct Rate {
 }
 
 /// Leaky buckets by key.
+#[doc(alias("leaky bucket", "rate limit", "token bucket"))]
 #[derive(Debug)]
 pub struct Buckets<K> {
     rate: Rate,

@@ -26,6 +26,7 @@ pub trait Payer {
 }
 
 /// The turns of one resource.
+#[doc(alias("fair queueing", "scheduler"))]
 #[derive(Debug)]
 pub struct Turns<P: Payer> {
     queue: Mutex<Queue<P>>,

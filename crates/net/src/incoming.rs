@@ -75,6 +75,7 @@ pub struct Bounds {
 }
 
 /// A bounded reader of messages.
+#[doc(alias = "slow loris")]
 #[derive(Debug)]
 pub struct Incoming<R, F> {
     stream: R,

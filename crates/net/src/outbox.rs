@@ -32,6 +32,7 @@ use crate::unsent::{Unfinished, Unsent};
 const WRITE_BYTES: usize = 128 << 10;
 
 /// The outgoing side of a connection.
+#[doc(alias("back-pressure", "backpressure", "slow consumer"))]
 #[derive(Debug)]
 pub struct Outbox {
     bytes_max: usize,

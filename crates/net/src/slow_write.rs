@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// A stream with a bound on the time of one write.
+#[doc(alias = "slow consumer")]
 pub struct SlowWrite<S> {
     stream: S,
     patience: Duration,

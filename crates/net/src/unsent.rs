@@ -24,6 +24,7 @@ pub struct Pool {
 }
 
 /// The pools in which one connection counts its bytes.
+#[doc(alias("back-pressure", "backpressure", "slow consumer"))]
 #[derive(Debug, Clone)]
 pub struct Unsent {
     /// Of all connections.

@@ -66,6 +66,7 @@ use crate::sync::sync_folder;
 use crate::table::{ArraySpec, Table};
 
 /// The embedded engine; one is shared by all threads.
+#[doc(alias("LSM tree", "WAL", "write-ahead log"))]
 pub struct SegmentStore {
     shared: Arc<Shared>,
     /// Flushes and merges.

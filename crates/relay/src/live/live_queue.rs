@@ -39,6 +39,7 @@ pub(crate) struct LivePayload {
 }
 
 /// The queue of a connection.
+#[doc(alias = "slow consumer")]
 #[derive(Debug)]
 pub(crate) struct LiveQueue {
     events_max: usize,

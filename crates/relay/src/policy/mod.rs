@@ -27,6 +27,7 @@ use crate::rules::{Rules, UNWANTED_AUTHOR, Verdict};
 pub type Kinds = Vec<RangeInclusive<u16>>;
 
 /// Lists and rates of the settings.
+#[doc(alias = "rate limit")]
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     /// Authors that may change the rules over HTTP (NIP-86).
