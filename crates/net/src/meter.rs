@@ -79,7 +79,8 @@ impl ClientBounds {
 
 impl Meter {
     pub(crate) fn new(
-        (id, address): (u64, IpAddr),
+        id: u64,
+        address: IpAddr,
         listener: Arc<str>,
         account: Arc<Account>,
         bounds: &ClientBounds,

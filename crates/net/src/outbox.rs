@@ -208,7 +208,7 @@ impl Outbox {
             let _writer = writer;
             let mut written = Vec::new();
             while let Some(bytes) = self.take(written).await {
-                if write_all(&mut socket, &bytes, WRITE_BYTES, (stalled, None)).await.is_err() {
+                if write_all(&mut socket, &bytes, WRITE_BYTES, Waits::Always(stalled)).await.is_err() {
                     break;
                 }
                 if self.state.lock().waiting.len() > 0 {
@@ -300,8 +300,7 @@ pub async fn write_now(
     patience: Patience,
     unsent: &Unsent,
 ) -> std::io::Result<()> {
-    let crowded = Some((patience.crowded, unsent));
-    let mut writing = pin!(write_all(socket, bytes, usize::MAX, (patience.usual, crowded)));
+    let mut writing = pin!(write_all(socket, bytes, usize::MAX, Waits::Memory(patience, unsent)));
     let at_once = poll_fn(|context| match writing.as_mut().poll(context) {
         Poll::Ready(written) => Poll::Ready(Some(written)),
         Poll::Pending => Poll::Ready(None),
@@ -323,19 +322,28 @@ pub struct Patience {
     pub crowded: Duration,
 }
 
-/// Fails when the client takes nothing for `stalled`, or for a shorter time while memory is short; a slow one that
-/// takes something goes on. After each `part_bytes` other tasks have their turn.
+/// How long a writer waits for a client that takes nothing.
+#[derive(Clone, Copy)]
+enum Waits<'a> {
+    /// Always as long.
+    Always(Duration),
+    /// Less while the memory for what waits is used up.
+    Memory(Patience, &'a Unsent),
+}
+
+/// Fails when the client takes nothing for so long; a slow one that takes something goes on. After each `part_bytes`
+/// other tasks have their turn.
 async fn write_all(
     socket: &mut (impl AsyncWrite + Unpin),
     mut bytes: &[u8],
     part_bytes: usize,
-    (stalled, crowded): (Duration, Option<(Duration, &Unsent)>),
+    waits: Waits<'_>,
 ) -> std::io::Result<()> {
     while !bytes.is_empty() {
         let part = &bytes[..bytes.len().min(part_bytes)];
-        let written = match crowded {
-            None => timeout(stalled, socket.write(part)).await??,
-            Some((crowded, unsent)) => write_some(socket, part, (stalled, crowded), unsent).await?,
+        let written = match waits {
+            Waits::Always(stalled) => timeout(stalled, socket.write(part)).await??,
+            Waits::Memory(patience, unsent) => write_some(socket, part, patience, unsent).await?,
         };
         if written == 0 {
             return Err(std::io::ErrorKind::WriteZero.into());
@@ -346,6 +354,7 @@ async fn write_all(
         }
     }
     // TLS holds back the end of what did not fit the socket.
+    let (Waits::Always(stalled) | Waits::Memory(Patience { usual: stalled, .. }, _)) = waits;
     timeout(stalled, socket.flush()).await?
 }
 
@@ -353,16 +362,17 @@ async fn write_all(
 async fn write_some(
     socket: &mut (impl AsyncWrite + Unpin),
     part: &[u8],
-    (stalled, crowded): (Duration, Duration),
+    patience: Patience,
     unsent: &Unsent,
 ) -> std::io::Result<usize> {
-    let (step, mut silent) = (crowded.clamp(Duration::from_millis(1), stalled), Duration::ZERO);
+    let step = patience.crowded.clamp(Duration::from_millis(1), patience.usual);
+    let mut silent = Duration::ZERO;
     loop {
         match timeout(step, socket.write(part)).await {
             Ok(written) => return written,
             Err(elapsed) => {
                 silent += step;
-                if silent >= stalled || !unsent.has_room(usize::MAX) {
+                if silent >= patience.usual || !unsent.has_room(usize::MAX) {
                     return Err(elapsed.into());
                 }
             }

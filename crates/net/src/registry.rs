@@ -105,7 +105,7 @@ impl Registry {
         let key = self.keying.key(origin);
         let bounds = bounds.times(key.clients());
         let account = self.ledger.enter(key, bounds.connections.unwrap_or(usize::MAX), now)?;
-        let meter = Arc::new(Meter::new((id, origin.address()), listener.into(), account, &bounds, now));
+        let meter = Arc::new(Meter::new(id, origin.address(), listener.into(), account, &bounds, now));
         self.open.lock().meters.insert(id, Arc::clone(&meter));
         Some(ConnectionGuard { registry: Arc::clone(self), meter })
     }

@@ -182,6 +182,7 @@ impl Drop for Seat {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::net::Ipv4Addr;
 

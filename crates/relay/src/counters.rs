@@ -118,8 +118,10 @@ impl Counters {
 
     pub(crate) fn overview(
         &self,
-        (registry, seats): (&Registry, &Seats),
-        (events, waiting_event_bytes): (&Events, usize),
+        registry: &Registry,
+        seats: &Seats,
+        events: &Events,
+        waiting_event_bytes: usize,
         turns: Waiting,
     ) -> Overview {
         let SeatCounts { half_open, network, displaced } = self.seats.counts();

@@ -277,8 +277,8 @@ impl Relay {
 
     /// The relay at this moment.
     pub fn overview(&self) -> Overview {
-        let events = (&*self.events, self.ingest.waiting_bytes());
-        self.counters.overview((&self.registry, &self.seats), events, self.processors.waiting())
+        let (waiting_bytes, turns) = (self.ingest.waiting_bytes(), self.processors.waiting());
+        self.counters.overview(&self.registry, &self.seats, &self.events, waiting_bytes, turns)
     }
 }
 

@@ -123,14 +123,14 @@ impl Network {
         self.surplus[sink] += amount;
         at = sink;
         while from[at] != at {
-            self.shift(members, (from[at], at), amount);
+            self.shift(members, from[at], at, amount);
             at = from[at];
         }
         true
     }
 
     /// Sends surplus over one step: to a parent, or back to a child that had sent some.
-    fn shift(&mut self, members: &[Member], (from, to): (usize, usize), amount: i128) {
+    fn shift(&mut self, members: &[Member], from: usize, to: usize, amount: i128) {
         if is_parent(members, to, from) {
             self.flow[from * CLUSTER_MAX + to] += amount;
             self.senders[to] |= 1 << from;

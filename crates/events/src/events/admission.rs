@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::event::{
     Accepted, Address, DeletedBy, Deletion, Event, EventId, Kind, KindClass, Letter, Pubkey, RelayUrl, Seq, Vanish,
 };
-use crate::postings::{ListKey, ListName, ListSubject, Posting};
+use crate::postings::{ListKey, ListName, ListRange, ListSubject, Posting};
 use crate::query::{Merged, Spans, find, find_many};
 use crate::state::Reader;
 
@@ -95,7 +95,7 @@ impl Admission<'_> {
         let wraps = self.tag("p", &vanish.author.to_string()).of_kind(Kind::GIFT_WRAP);
         let author = self.reader.index.author(&vanish.author).in_posting();
         let (mut found, until) = (Vec::new(), vanish.until.to_u32());
-        for (span, is_author) in [(said, true), ((wraps, wraps), false)] {
+        for (span, is_author) in [(said, true), (wraps.into(), false)] {
             let spans = vec![span].into();
             let mut merged = Merged::new(self.reader, &spans, until);
             while found.len() < most
@@ -256,8 +256,8 @@ fn owners(event: &Event) -> Vec<Pubkey> {
     owners
 }
 
-fn spans(lists: &[ListKey]) -> Vec<(ListKey, ListKey)> {
-    let mut spans: Vec<_> = lists.iter().map(|list| (*list, *list)).collect();
+fn spans(lists: &[ListKey]) -> Vec<ListRange> {
+    let mut spans: Vec<_> = lists.iter().map(|list| ListRange::from(*list)).collect();
     spans.sort_unstable();
     spans
 }

@@ -14,7 +14,7 @@ use self::streams::{AddedPosting, Stream, collect_added, write_list};
 use crate::error::{Error, Result};
 use crate::event::Letters;
 use crate::postings::memtable::Memtable;
-use crate::postings::posting::ListKey;
+use crate::postings::posting::{ListKey, ListRange};
 use crate::postings::segment::{IdEntry, OpenSegment, Segment, SegmentOffsets, SegmentWriter};
 
 /// Segments of similar size that are merged into one.
@@ -60,7 +60,7 @@ pub(crate) fn rewrite(
     for range in ranges(added.div_ceil(ADDED_TOGETHER).max(1)) {
         let added = added_in(context, segments, range)?;
         let mut added: &[AddedPosting] = &added;
-        while let Some(key) = next_key(&mut streams, added, range.1)? {
+        while let Some(key) = next_key(&mut streams, added, range.last)? {
             let of_key = added.partition_point(|one| one.key == key);
             write_list(&mut writer, key, &mut streams, &added[..of_key], context)?;
             added = &added[of_key..];
@@ -108,7 +108,7 @@ fn missing_letters(context: CompactionContext<'_>, segment: &OpenSegment) -> Let
 fn added_in(
     context: CompactionContext<'_>,
     segments: &[Arc<OpenSegment>],
-    range: (ListKey, ListKey),
+    range: ListRange,
 ) -> Result<Vec<AddedPosting>> {
     let mut all = Vec::new();
     for segment in segments {
@@ -129,11 +129,11 @@ pub(crate) fn reserve(segments: &[Arc<OpenSegment>], added: u64, start: SegmentO
 }
 
 /// Splits the space of keys into ranges, ascending.
-fn ranges(parts: u64) -> impl Iterator<Item = (ListKey, ListKey)> {
+fn ranges(parts: u64) -> impl Iterator<Item = ListRange> {
     let width = u64::MAX / parts;
     (0..parts).map(move |part| {
         let last = if part + 1 == parts { u64::MAX } else { (part + 1) * width - 1 };
-        (ListKey(part * width), ListKey(last))
+        ListRange { first: ListKey(part * width), last: ListKey(last) }
     })
 }
 

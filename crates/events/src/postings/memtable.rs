@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use crate::event::{Event, EventId, Seq};
-use crate::postings::posting::{ListKey, ListName, POSTING_BYTES, Posting, PostingIndex};
+use crate::postings::posting::{ListKey, ListName, ListRange, POSTING_BYTES, Posting, PostingIndex};
 use crate::postings::segment::IdEntry;
 
 /// Memory of an event: its id, twice, with what the hash table leaves empty.
@@ -93,7 +93,7 @@ impl Memtable {
     /// The range must be of one name.
     pub(crate) fn lists_until(
         &self,
-        range: (ListKey, ListKey),
+        range: ListRange,
         until: u32,
         count: usize,
     ) -> impl Iterator<Item = (ListKey, Vec<Posting>)> {
@@ -105,16 +105,16 @@ impl Memtable {
 
     /// Returns the next `count` postings of a list after one of its postings.
     pub(crate) fn list_after(&self, key: ListKey, last: &Posting, count: usize) -> Vec<Posting> {
-        let [List { postings, .. }] = self.range((key, key)) else { return Vec::new() };
+        let [List { postings, .. }] = self.range(key.into()) else { return Vec::new() };
         newest(&postings[..rank_in(postings, last, self.first, &self.ids)], count)
     }
 
     /// Returns the number of postings in the lists of a range, which must be of one name.
-    pub(crate) fn count(&self, range: (ListKey, ListKey)) -> u64 {
+    pub(crate) fn count(&self, range: ListRange) -> u64 {
         self.range(range).iter().map(|list| list.postings.len() as u64).sum()
     }
 
-    fn range(&self, (first, last): (ListKey, ListKey)) -> &[List] {
+    fn range(&self, ListRange { first, last }: ListRange) -> &[List] {
         debug_assert_eq!(first.name(), last.name());
         let Some(named) = self.lists.get(&first.name()) else { return &[] };
         let start = named.partition_point(|list| list.key < first);

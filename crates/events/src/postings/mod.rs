@@ -12,5 +12,5 @@ mod posting;
 mod segment;
 
 pub(crate) use self::memtable::Memtable;
-pub(crate) use self::posting::{AuthorHash, ListKey, ListName, ListSubject, Posting, PostingIndex};
+pub(crate) use self::posting::{AuthorHash, ListKey, ListName, ListRange, ListSubject, Posting, PostingIndex};
 pub(crate) use self::segment::{OpenSegment, Segment, SegmentArrays, SegmentOffsets, at_most};

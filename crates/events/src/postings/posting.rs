@@ -165,10 +165,23 @@ impl AuthorHash {
     }
 }
 
+/// Lists from a first key to a last one, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ListRange {
+    pub(crate) first: ListKey,
+    pub(crate) last: ListKey,
+}
+
 impl ListKey {
     /// Returns the name that this list shares with those of other kinds.
     pub(super) fn name(self) -> ListName {
         ListName::of_hash(self.0)
+    }
+}
+
+impl From<ListKey> for ListRange {
+    fn from(key: ListKey) -> Self {
+        Self { first: key, last: key }
     }
 }
 
@@ -183,7 +196,7 @@ impl ListName {
     }
 
     /// Returns the first and the last key that can have this name.
-    pub(crate) fn of_all_kinds(self) -> (ListKey, ListKey) {
-        (ListKey(self.0), ListKey(self.0 | 0xffff))
+    pub(crate) fn of_all_kinds(self) -> ListRange {
+        ListRange { first: ListKey(self.0), last: ListKey(self.0 | 0xffff) }
     }
 }

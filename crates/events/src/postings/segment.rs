@@ -22,7 +22,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::error::Result;
 use crate::event::{EventId, Letters, Seq};
 use crate::log::{FenceBuilder, STRIDE, Section, Sorted};
-use crate::postings::posting::{ListKey, POSTING_BYTES, Posting, postings};
+use crate::postings::posting::{ListKey, ListRange, POSTING_BYTES, Posting, postings};
 
 const POSTING: ArraySpec = ArraySpec { name: "posting", record_bytes: POSTING_BYTES };
 const LIST: ArraySpec = ArraySpec { name: "list", record_bytes: size_of::<ListEntry>() };
@@ -247,10 +247,10 @@ fn partition<E>(count: u64, mut is_before: impl FnMut(u64) -> Result<bool, E>) -
 // === impl OpenSegment ===
 
 impl OpenSegment {
-    /// Returns the lists with keys in these ranges (first and last key), in the order of the ranges.
-    pub(crate) fn runs(&self, spans: &[(ListKey, ListKey)]) -> Result<Vec<Run>> {
+    /// Returns the lists with keys in these ranges, in the order of the ranges.
+    pub(crate) fn runs(&self, spans: &[ListRange]) -> Result<Vec<Run>> {
         let mut runs = Vec::new();
-        let spans = spans.iter().map(|(first, last)| (first.0, last.0));
+        let spans = spans.iter().map(|range| (range.first.0, range.last.0));
         let key = |entry: &ListEntry| entry.key.get();
         self.lists.find(&*self.arrays.lists, key, spans, |found| {
             runs.extend(found.iter().map(|entry| self.run(entry)));

@@ -6,7 +6,7 @@
 
 use crate::event::{EventId, Kind, KindClass, Letter, Letters};
 use crate::filter::Filter;
-use crate::postings::{AuthorHash, ListKey, ListName, ListSubject, Posting, PostingIndex};
+use crate::postings::{AuthorHash, ListName, ListRange, ListSubject, Posting, PostingIndex};
 
 /// Number of lists beyond which the newest postings are scanned first.
 const SCAN_BEFORE_LISTS: usize = 16;
@@ -37,8 +37,8 @@ pub(super) struct Merge {
     pub(super) scan: Option<Scan>,
 }
 
-/// Ranges of lists, ascending: first and last key of each.
-pub(super) type Ranges = Vec<(ListKey, ListKey)>;
+/// Ranges of lists, ascending.
+pub(super) type Ranges = Vec<ListRange>;
 
 /// Posting lists that contain every event of a filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -155,7 +155,7 @@ fn ranges(names: impl Iterator<Item = ListName>, kinds: Option<&[Kind]>) -> Rang
     let names = names.into_iter();
     match kinds {
         Some(kinds) => {
-            names.flat_map(|name| kinds.iter().map(move |kind| name.of_kind(*kind))).map(|key| (key, key)).collect()
+            names.flat_map(|name| kinds.iter().map(move |kind| name.of_kind(*kind))).map(ListRange::from).collect()
         }
         None => names.map(ListName::of_all_kinds).collect(),
     }

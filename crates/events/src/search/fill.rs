@@ -4,7 +4,7 @@
 use parking_lot::MutexGuard;
 
 use super::SearchIndex;
-use super::index::Engine;
+use super::index::{Engine, Logged};
 use super::queue::has_words;
 use super::storage::SearchStorage;
 use crate::error::{Error, Result};
@@ -95,8 +95,12 @@ impl Filler<'_> {
         let mut engine = if let Some(engine) = self.engine.take() {
             engine
         } else {
-            let id_of = |seq: Seq| (seq < reader.end).then(|| id_of(reader.log, seq).ok()).flatten();
-            let engine = Engine::open(&self.index.storage, &id_of)?;
+            let logged = |seq: Seq| match (seq < reader.end).then(|| id_of(reader.log, seq)) {
+                Some(Ok(Some(id))) => Logged::Event(id),
+                Some(Ok(None)) => Logged::Gone,
+                Some(Err(_)) | None => Logged::Nothing,
+            };
+            let engine = Engine::open(&self.index.storage, &logged)?;
             self.index.install(Some(engine.snapshot()?));
             engine
         };

@@ -46,22 +46,33 @@ pub(super) struct IndexSnapshot {
     pub(super) end: Seq,
 }
 
+/// What the log of events has of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Logged {
+    /// The event with this id.
+    Event(EventId),
+    /// An event that was removed.
+    Gone,
+    /// Nothing that can be read.
+    Nothing,
+}
+
 type Result<T> = std::result::Result<T, TantivyError>;
 
 // === impl Engine ===
 
 impl Engine {
-    /// Opens the index at its last commit, or a new index if none fits the log. `id_of` returns the id of the event
-    /// with a number, if the log has the number; `Some(None)` if the event is gone.
+    /// Opens the index at its last commit, or a new index if none fits the log. `logged` tells what
+    /// the log has of a number.
     ///
     /// # Errors
     /// If no index can be opened or created, or another process has it open.
-    pub(super) fn open(storage: &SearchStorage, id_of: &dyn Fn(Seq) -> Option<Option<EventId>>) -> Result<Self> {
+    pub(super) fn open(storage: &SearchStorage, logged: &dyn Fn(Seq) -> Logged) -> Result<Self> {
         let SearchStorage::Folder(folder) = storage else {
             return Self::of(&Index::create_in_ram(schema().0), Seq(0));
         };
         // Checksums do not find every damage.
-        if let Some(engine) = existing(folder, id_of).and_then(|(index, end)| Self::of(&index, end).ok()) {
+        if let Some(engine) = existing(folder, logged).and_then(|(index, end)| Self::of(&index, end).ok()) {
             return Ok(engine);
         }
         Self::new_in(folder)
@@ -128,7 +139,7 @@ impl Engine {
 }
 
 /// Returns the index in a folder and its watermark, if the index is whole and belongs to this log.
-fn existing(folder: &Path, id_of: &dyn Fn(Seq) -> Option<Option<EventId>>) -> Option<(Index, Seq)> {
+fn existing(folder: &Path, logged: &dyn Fn(Seq) -> Logged) -> Option<(Index, Seq)> {
     let index = Index::open(MmapDirectory::open(folder).ok()?).ok()?;
     if index.schema() != schema().0 || !index.validate_checksum().ok()?.is_empty() {
         return None;
@@ -137,10 +148,11 @@ fn existing(folder: &Path, id_of: &dyn Fn(Seq) -> Option<Option<EventId>>) -> Op
     let end = Seq(found.split(' ').nth(1)?.parse().ok()?);
     let fits = match end.0.checked_sub(1).map(Seq) {
         None => found == payload(end, None),
-        Some(last) => match id_of(last)? {
-            Some(id) => found == payload(end, Some(id)),
+        Some(last) => match logged(last) {
+            Logged::Event(id) => found == payload(end, Some(id)),
             // Nothing is left to compare the id with.
-            None => found.starts_with(&format!("{VERSION} ")),
+            Logged::Gone => found.starts_with(&format!("{VERSION} ")),
+            Logged::Nothing => false,
         },
     };
     fits.then_some((index, end))

@@ -9,16 +9,14 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use birdhouse_clients::{Held, Quota, UsedUp};
-use birdhouse_events::{Events, Filter, Rejection, Seq, TagsBy};
+use birdhouse_events::{Events, Rejection};
 use negentropy::{Id, Negentropy, NegentropyStorageVector};
 use tokio::time::Instant;
 
 use crate::connection::sync_form::is_whole;
 use crate::limits::{COUNT_ROWS, Limits, SYNC_FRAME_BYTES, SYNC_ID_BYTES};
-use crate::live::SinceSeq;
 use crate::message::{SubscriptionId, sync_closed, sync_message, sync_refused, sync_too_large};
 use crate::stored::{Asked, Next, Stored};
 
@@ -82,15 +80,15 @@ impl Sessions {
         Self { by_name: HashMap::new(), next_number: 0, ids }
     }
 
-    /// Begins a session, which replaces one of the same name, and returns its number.
+    /// Begins a session on these events, which replaces one of the same name, and returns its number.
     ///
     /// # Errors
     /// The message to the client if there are too many, or no room for its message.
     pub(super) fn open(
         &mut self,
         id: &SubscriptionId,
-        (filters, held, message): (Arc<[Filter]>, Arc<Held>, Vec<u8>),
-        end: Seq,
+        stored: Stored,
+        message: Vec<u8>,
         sessions_max: usize,
     ) -> Result<u64, String> {
         self.by_name.remove(id);
@@ -101,7 +99,6 @@ impl Sessions {
         let counted = Held::nothing(&self.ids);
         let number = self.next_number;
         self.next_number += 1;
-        let stored = Stored::new(filters, TagsBy::Event, SinceSeq::at(end)).holding(held);
         let ids = Ids::Gathering { stored, found: NegentropyStorageVector::new(), count: 0 };
         let session = Session { number, ids, message: Some(message), counted, since: Instant::now() };
         self.by_name.insert(id.clone(), session);
@@ -228,7 +225,12 @@ fn no_room(id: &SubscriptionId, used_up: UsedUp) -> String {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::sync::Arc;
+
+    use birdhouse_events::{Filter, Seq, TagsBy};
+
     use super::*;
+    use crate::live::SinceSeq;
     use crate::message::{ClientMessage, SyncMessage};
     use crate::settings::Settings;
 
@@ -250,8 +252,8 @@ mod tests {
         for sessions in &mut connections {
             for number in 0..limits.sync_sessions {
                 let held = Arc::new(Held::nothing(&ids));
-                let begin = ([Filter::default()].into(), held, vec![0; MESSAGE_BYTES]);
-                let opened = sessions.open(&name(number), begin, Seq(0), limits.sync_sessions);
+                let stored = Stored::new([Filter::default()].into(), TagsBy::Event, SinceSeq::at(Seq(0))).holding(held);
+                let opened = sessions.open(&name(number), stored, vec![0; MESSAGE_BYTES], limits.sync_sessions);
                 waiting += if opened.is_ok() { MESSAGE_BYTES } else { 0 };
             }
         }

@@ -2,6 +2,7 @@
 
 use std::future::pending;
 
+use birdhouse_events::TagsBy;
 use birdhouse_net::offload;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
@@ -10,8 +11,9 @@ use super::querying::TurnPace;
 use super::{Connection, Ending, Running, Step, without_search};
 use crate::clock::now;
 use crate::connection::sync::Progress;
+use crate::live::SinceSeq;
 use crate::message::{SubscriptionId, SyncMessage, sync_refused};
-use crate::stored::Asked;
+use crate::stored::{Asked, Stored};
 
 impl Connection<'_> {
     pub(super) async fn handle_sync(&mut self, message: SyncMessage) -> Step {
@@ -28,7 +30,9 @@ impl Connection<'_> {
                     Err(rejection) => return self.send(sync_refused(&id, &rejection)).await,
                 };
                 let most = self.relay.settings.limits.sync_sessions;
-                let number = self.syncs.open(&id, (filters.into(), held, message), self.relay.events.end(), most);
+                let end = SinceSeq::at(self.relay.events.end());
+                let stored = Stored::new(filters.into(), TagsBy::Event, end).holding(held);
+                let number = self.syncs.open(&id, stored, message, most);
                 (id, number)
             }
             SyncMessage::Message(id, message) => {

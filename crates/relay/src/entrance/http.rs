@@ -163,7 +163,7 @@ fn about(relay: &Relay, request: &Request<Incoming>) -> Box<Response> {
     match *request.method() {
         Method::OPTIONS => plain_response(StatusCode::NO_CONTENT, ""),
         Method::GET | Method::HEAD if is_info => {
-            let document = document(&relay.settings, &relay.events, (&relay.gate(), &relay.rules())).to_string();
+            let document = document(&relay.settings, &relay.events, &relay.gate(), &relay.rules()).to_string();
             let mut response = Box::new(Response::new(document.into()));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(INFO));
             response

@@ -14,7 +14,7 @@ const NIPS: &[u16] = &[1, 9, 11, 13, 17, 40, 42, 45, 59, 62, 70, 77, 91];
 const SOFTWARE: &str = env!("CARGO_PKG_HOMEPAGE");
 
 /// Returns the document.
-pub(super) fn document(settings: &Settings, events: &Events, (gate, rules): (&Gate, &Rules)) -> Value {
+pub(super) fn document(settings: &Settings, events: &Events, gate: &Gate, rules: &Rules) -> Value {
     let mut nips = NIPS.to_vec();
     if events.has_search() {
         nips.push(50);

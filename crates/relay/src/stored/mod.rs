@@ -161,9 +161,8 @@ impl Stored {
             let found = match self.found.take() {
                 Some(found) => found,
                 None => match self.search(events, query)? {
-                    Ok(Some(found)) => found,
-                    Ok(None) => return Ok(Next::Page),
-                    Err(rejection) => return Ok(Next::Refused(rejection)),
+                    ControlFlow::Continue(found) => found,
+                    ControlFlow::Break(next) => return Ok(next),
                 },
             };
             if self.view(events, found, rows, show)? {
@@ -218,23 +217,21 @@ impl Stored {
         Ok(self.from.is_some() && seen <= left)
     }
 
-    /// Searches on. Returns the best events after the last piece, or the reason why there are none yet.
-    fn search(
-        &mut self,
-        events: &Events,
-        query: Query<'_>,
-    ) -> birdhouse_events::Result<Result<Option<Vec<Seq>>, Rejection>> {
+    /// Searches on. Continues with the best events after the last piece, and breaks where there are none yet.
+    fn search(&mut self, events: &Events, query: Query<'_>) -> birdhouse_events::Result<ControlFlow<Next, Vec<Seq>>> {
         let rows = query.filter.limit.unwrap_or(SEARCH_ROWS).min(SEARCH_ROWS_MAX);
-        let Some((found, searched)) = events.search_on(query, rows, &mut self.searching)? else { return Ok(Ok(None)) };
+        let Some((found, searched)) = events.search_on(query, rows, &mut self.searching)? else {
+            return Ok(ControlFlow::Break(Next::Page));
+        };
         match searched {
             SearchCoverage::Complete => {}
             SearchCoverage::Partial => self.hint = Hint::More,
             SearchCoverage::Building(percent) => {
-                return Ok(Err(words_are_missing(percent)));
+                return Ok(ControlFlow::Break(Next::Refused(words_are_missing(percent))));
             }
         }
         self.shown[self.filter] = Shown::These(found.iter().copied().collect());
-        Ok(Ok(Some(found)))
+        Ok(ControlFlow::Continue(found))
     }
 
     /// Passes on the next events that a search has found; true if there are more.

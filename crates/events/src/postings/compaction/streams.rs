@@ -5,7 +5,7 @@ use std::cmp::{Ordering, Reverse};
 use super::context::CompactionContext;
 use crate::error::Result;
 use crate::event::{Letters, Seq};
-use crate::postings::posting::{ListKey, Posting};
+use crate::postings::posting::{ListKey, ListRange, Posting};
 use crate::postings::segment::{IdEntry, OpenSegment, Run, SegmentWriter, at_most};
 
 /// Lists, and postings, that are read at a time.
@@ -89,7 +89,7 @@ impl AddedPosting {
 pub(super) fn collect_added(
     segment: &OpenSegment,
     missing: Letters,
-    (first, last): (ListKey, ListKey),
+    range: ListRange,
     context: CompactionContext<'_>,
     all: &mut Vec<AddedPosting>,
 ) -> Result<()> {
@@ -99,7 +99,8 @@ pub(super) fn collect_added(
     for seq in seqs {
         let event = context.log.event(seq)?;
         let posting = Posting::new(&event, seq, context.index);
-        let keys = context.index.tag_lists_of(&event, missing).into_iter().filter(|key| (first..=last).contains(key));
+        let keys = context.index.tag_lists_of(&event, missing).into_iter();
+        let keys = keys.filter(|key| (range.first..=range.last).contains(key));
         all.extend(keys.map(|key| AddedPosting { key, posting, id: event.id.0 }));
     }
     Ok(())

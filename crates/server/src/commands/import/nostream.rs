@@ -13,6 +13,7 @@ mod connect;
 mod row;
 mod table;
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
@@ -106,9 +107,6 @@ struct Reader<'a> {
     out: &'a SyncSender<Result<Batch<Row>>>,
 }
 
-/// The import has ended: no receiver is left.
-struct Ended;
-
 impl<'a> Reader<'a> {
     fn new(
         client: &'a mut Client,
@@ -126,29 +124,30 @@ impl<'a> Reader<'a> {
     fn all(&mut self, next: &AtomicUsize) -> Result<()> {
         loop {
             let span = next.fetch_add(1, Ordering::Relaxed);
-            if span >= SPANS || self.span(span)?.is_err() {
+            if span >= SPANS || self.span(span)?.is_break() {
                 return Ok(());
             }
         }
     }
 
-    fn span(&mut self, span: usize) -> Result<Result<(), Ended>> {
+    /// Reads a span. Breaks when the import has ended: no receiver is left.
+    fn span(&mut self, span: usize) -> Result<ControlFlow<()>> {
         let first_byte = |span: usize| u8::try_from(span).map_or(LAST_ID.to_vec(), |byte| vec![byte]);
         let (mut from, end) = (first_byte(span), first_byte(span + 1));
         loop {
             let found = self.client.query(&self.ids, &[&from, &end])?;
             let ids = found.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Vec<u8>>, _>>()?;
-            let Some(last) = ids.last() else { return Ok(Ok(())) };
+            let Some(last) = ids.last() else { return Ok(ControlFlow::Continue(())) };
             // The successor of the last id in the order of bytes.
             from = [last.as_slice(), &[0]].concat();
-            if self.page(ids)?.is_err() {
-                return Ok(Err(Ended));
+            if self.page(ids)?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
     }
 
     /// Sends the rows of those ids that the relay lacks.
-    fn page(&mut self, ids: Vec<Vec<u8>>) -> Result<Result<(), Ended>> {
+    fn page(&mut self, ids: Vec<Vec<u8>>) -> Result<ControlFlow<()>> {
         let steps = ids.len() as u64;
         let missing = self.missing(ids)?;
         let present = steps - missing.len() as u64;
@@ -163,13 +162,14 @@ impl<'a> Reader<'a> {
                 if bytes > BATCH_BYTES {
                     let batch = Batch { candidates: std::mem::take(&mut candidates), steps: 0, present: 0 };
                     if self.out.send(Ok(batch)).is_err() {
-                        return Ok(Err(Ended));
+                        return Ok(ControlFlow::Break(()));
                     }
                     bytes = 0;
                 }
             }
         }
-        Ok(self.out.send(Ok(Batch { candidates, steps, present })).map_err(|_| Ended))
+        let sent = self.out.send(Ok(Batch { candidates, steps, present }));
+        Ok(if sent.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     }
 
     fn missing(&self, ids: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
