@@ -1,8 +1,7 @@
 //! Reads that waited for the disk: lately, on any thread of a server; and right now, on one thread.
 //!
 //! A read that waited for the disk differs from one that others kept from a processor: a flood must not look like a
-//! slow disk, or it would get the many threads that a slow disk needs. The relay cannot tell them apart: it counts
-//! every page of more than 10 ms as one that waited.
+//! slow disk, or it would get the many threads that a slow disk needs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 
 /// A read that takes longer may have waited for the disk; a warm one takes a few microseconds.
-pub const SLOW_READ: Duration = Duration::from_micros(150);
+const SLOW_READ: Duration = Duration::from_micros(150);
 /// A long read that takes less has not waited for long, and the next ones need no threads that wait.
 const LONG_READ: Duration = Duration::from_millis(2);
 /// Time for which a read that waited counts. On a machine whose file cache is cold, each thread of the runtime then
@@ -34,10 +33,22 @@ impl DiskStall {
 
     /// Does a short read on this thread, and records it if it was slow and the thread gave up its processor.
     pub fn watch<T>(&self, read: impl FnOnce() -> T) -> T {
-        let (began, waits) = (Instant::now(), times_waited());
+        let mut watch = ReadWatch::begin();
         let answer = read();
-        if began.elapsed() > SLOW_READ && times_waited() > waits {
-            self.record(Instant::now());
+        if watch.has_waited() {
+            self.record(watch.began);
+        }
+        answer
+    }
+
+    /// Does a read of up to some milliseconds on this thread, and records it if moreover the thread was away for most
+    /// of the time: such reads have short waits for locks.
+    pub fn watch_page<T>(&self, read: impl FnOnce() -> T) -> T {
+        let (before, mut watch) = (worked(), ReadWatch::begin());
+        let began = watch.began;
+        let answer = read();
+        if watch.has_waited() && worked().saturating_sub(before) * 2 < watch.began - began {
+            self.record(watch.began);
         }
         answer
     }
@@ -66,10 +77,41 @@ impl DiskStall {
     }
 }
 
+/// Watches the short reads that a thread does one after the other.
+#[derive(Debug)]
+pub struct ReadWatch {
+    /// The beginning of the read under way.
+    began: Instant,
+    /// Number of times that the thread had given up its processor before.
+    waits: i64,
+}
+
+impl ReadWatch {
+    /// Begins a read on this thread.
+    pub fn begin() -> Self {
+        Self { began: Instant::now(), waits: times_waited() }
+    }
+
+    /// Ends a read, and begins the next one. Returns true if it was slow and the thread gave up its processor.
+    pub fn has_waited(&mut self) -> bool {
+        let began = std::mem::replace(&mut self.began, Instant::now());
+        if self.began - began <= SLOW_READ {
+            return false;
+        }
+        let waits = std::mem::replace(&mut self.waits, times_waited());
+        self.waits > waits
+    }
+}
+
 /// Returns the number of times that this thread has given up its processor by itself: to wait for a disk, a lock, or
 /// the node. A slow read during which it stays the same lost its processor to others, and waited for no disk.
-pub fn times_waited() -> i64 {
+fn times_waited() -> i64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.voluntary_context_switches())
+}
+
+/// Returns the time that this thread has had a processor.
+fn worked() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The beginning of a read of any length.
@@ -95,8 +137,7 @@ struct Times {
 
 impl Times {
     fn of_this_thread() -> Self {
-        let worked = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
-        Self { at: Instant::now(), worked, queued: queued() }
+        Self { at: Instant::now(), worked: worked(), queued: queued() }
     }
 
     /// Returns true if the thread waited by itself, for the disk, the network or a lock, for more than half of the time
@@ -153,6 +194,7 @@ mod tests {
             stall.is_recent(Instant::now())
         };
         assert!(is_stall(|stall| stall.watch(|| std::thread::sleep(SLOW_READ * 10))));
+        assert!(is_stall(|stall| stall.watch_page(|| std::thread::sleep(SLOW_READ * 10))));
         // A thread that waits for a processor after its sleep was away by itself for a smaller part.
         assert!((0..50).any(|_| is_stall(|stall| {
             let began = BegunRead::begin();

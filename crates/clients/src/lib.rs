@@ -7,8 +7,8 @@
 //!
 //! A *client* is an IPv4 address, an IPv6 network or a Tor circuit; it is never logged. Every message and every page is
 //! a turn of its client, so a client that floods mostly delays itself. Requests are queued first, and refused only when
-//! a rate or a limit of processor time is exceeded. Wallets and REST take the same turns of processors, so nobody has
-//! more of them by asking both. The relay has its own, because its pages keep a turn while they wait for the disk.
+//! a rate or a limit of processor time is exceeded. All protocols of a process take the same turns, so nobody has more
+//! of them by asking several.
 //!
 //! # Example
 //!
@@ -63,7 +63,7 @@ pub mod fuzzing;
 pub use bound::{Bound, Given};
 pub use bounds::row;
 pub use client_key::{ClientKey, ClientKeying, Origin, POOL_CLIENTS, is_private};
-pub use disk_stall::{BegunRead, DiskStall, SLOW_READ, times_waited};
+pub use disk_stall::{BegunRead, DiskStall, ReadWatch};
 pub use fair::ClientId;
 pub use forwarded::{Forwarding, is_proxy};
 pub use hold::{Held, Quota, UsedUp};

@@ -120,11 +120,6 @@ impl<P: Payer> Turns<P> {
         Self::new(turns, turns.div_ceil(2))
     }
 
-    /// Returns the largest number of turns that one client holds.
-    pub fn client_max(&self) -> usize {
-        self.queue.lock().alone
-    }
-
     /// Takes a turn if it need not wait.
     pub fn try_take(self: &Arc<Self>, payer: &Arc<P>) -> Option<Turn<P>> {
         let now = Instant::now();

@@ -1,10 +1,11 @@
 //! Every bound of the server: name, default and consequence. The tables of `docs/LIMITS.md` are generated from this
 //! file; a test of `crates/server` keeps them equal.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_clients::{ACCOUNTS_KEPT, bounds, fixed_bounds};
-use birdhouse_net::V2_REST_BYTES_MAX;
+use birdhouse_net::{Reads, V2_REST_BYTES_MAX};
 
 /// Most requests to the node at a time. Core answers with 16 threads and queues 64.
 const NODE_CALLS_MAX: u16 = 32;
@@ -64,9 +65,9 @@ bounds! {
 bounds! {
     /// The bounds that all listeners share.
     ServerLimits, given as ServerLimitsGiven {
-        /// Processors that work for wallets and clients of REST, two turns each; 0 takes all of them.
+        /// Processors that work for clients of all protocols, two turns each; 0 takes all of them.
         processors: u16 = 0 => "requests wait for their turn; one client holds at most one turn for each processor and, while others ask, one for every second processor, at least one",
-        /// Threads that read the index from disk, at least 1.
+        /// Threads of all protocols that read from disk, at least 1.
         read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
         /// Concurrent requests to the node, 1 to 32.
         node_calls: u16 = 8 => "requests of wallets and of REST wait for their turn; one client has at most half of the calls",
@@ -152,7 +153,7 @@ impl Limits {
 
 impl ServerLimits {
     /// Returns [`Self::processors`], with 0 replaced by the machine's number of processors.
-    pub(crate) fn processors(&self) -> usize {
+    fn processors(&self) -> usize {
         match self.processors {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             processors => processors.into(),
@@ -162,6 +163,11 @@ impl ServerLimits {
     /// Returns [`Self::node_calls`] within its bounds.
     pub fn node_calls(&self) -> u16 {
         self.node_calls.clamp(1, NODE_CALLS_MAX)
+    }
+
+    /// Makes the turns of reads and node calls, for all servers of a process.
+    pub fn reads(&self) -> Arc<Reads> {
+        Arc::new(Reads::new(self.processors(), self.read_threads, self.node_calls()))
     }
 
     /// Returns the largest number of threads that wait for disk and node or work for clients.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_clients::{PlaceBounds, SlowKind, Waiting};
-use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats, Turns};
+use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats};
 use tokio::net::TcpListener;
 
 use crate::connection::transport;
@@ -80,7 +80,7 @@ impl Server {
 
     /// Returns the state of the server.
     pub fn overview(&self) -> Overview {
-        let Service { processors, disk, node_calls, registry, refused, counters, .. } = &*self.service;
+        let Service { reads, registry, refused, counters, .. } = &*self.service;
         Overview {
             counted: counters.counted(registry.traffic()),
             connections: registry.by_listener(),
@@ -88,19 +88,9 @@ impl Server {
             clients: registry.clients(),
             unsent_bytes: self.service.unsent.bytes.load(Ordering::Relaxed),
             subscriptions: registry.subscriptions(),
-            turns: [("processor", processors.waiting()), ("disk", disk.waiting()), ("node", node_calls.waiting())],
+            turns: reads.waiting(),
             slowest: counters.slowest.list(Instant::now()),
         }
-    }
-
-    /// Returns the turns of its processors, for other servers of the process.
-    pub fn processors(&self) -> Arc<Turns> {
-        Arc::clone(&self.service.processors)
-    }
-
-    /// Returns the turns of its calls of the node, for other servers of the process.
-    pub fn node_calls(&self) -> Arc<Turns> {
-        Arc::clone(&self.service.node_calls)
     }
 
     /// Returns every connection, the oldest first.

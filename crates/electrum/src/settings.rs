@@ -1,9 +1,10 @@
 //! Settings of the server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_clients::ClientKeying;
-use birdhouse_net::{ConnectionIds, WebPages};
+use birdhouse_net::{ConnectionIds, Reads, WebPages};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{Limits, ServerLimits};
@@ -33,6 +34,9 @@ pub struct Settings {
     pub connection_ids: ConnectionIds,
     /// Bounds that all listeners share.
     pub limits: ServerLimits,
+    /// Turns to read the index and to call the node; `None` makes those of [`ServerLimits::reads`], for this server
+    /// alone.
+    pub reads: Option<Arc<Reads>>,
     /// Longest time for which requests that came in messages of their own are collected: until they start, their thread
     /// serves nobody else.
     pub collect_time_max: Duration,
@@ -86,6 +90,7 @@ impl Default for Settings {
             pages: WebPages::default(),
             connection_ids: ConnectionIds::default(),
             limits: ServerLimits::default(),
+            reads: None,
             collect_time_max: Duration::from_micros(100),
         }
     }

@@ -38,8 +38,6 @@ bounds! {
         body_bytes: usize = 1_000_000 => "status 413",
         /// Unspent outputs in one answer.
         unspent: usize = 500 => "status 400 `Too many unspent outputs`",
-        /// Threads that read the index from disk, at least 1.
-        read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
         /// Memory for answers that are made, or that clients have not read, and for bodies of requests; answers that
         /// were begun before it was used up go to twice this at most. Beyond half of it, answers are not compressed.
         unsent_bytes: usize = 256_000_000 => "status 503",
@@ -55,8 +53,6 @@ bounds! {
 }
 
 fixed_bounds! {
-    /// Percent of the processors that do long reads for one client at a time, rounded down, at least one processor.
-    CLIENT_PROCESSORS_PERCENT: usize = 50 => "its reads wait for their turn",
     /// Pause before a request of a client that has used its `client-work`.
     OVERDRAWN_PAUSE: Duration = Duration::from_secs(1) => "no further request of its connection is taken meanwhile; then the answer, or status 429",
     /// Answers that gave their turns back to other clients and wait to go on.
@@ -120,6 +116,7 @@ fixed_bounds! {
     /// Silence after that ping.
     LIVE_ANSWER: Duration = Duration::from_secs(30) => "the connection is closed",
     ;
+    "Percent of the processors that do long reads for one client at a time, rounded down, at least one processor": birdhouse_net::CLIENT_PROCESSORS_PERCENT => "its reads wait for their turn",
     "Replaced transactions that are remembered": birdhouse_chain::REPLACED_MAX => "the one that was replaced first is forgotten",
 }
 
@@ -144,9 +141,9 @@ impl Limits {
         }
     }
 
-    /// Returns the largest number of threads that wait for the disk, or for further turns.
+    /// Returns the largest number of threads that wait for further turns.
     pub fn blocking_threads(&self) -> usize {
-        usize::from(self.read_threads) + PAUSED_ANSWERS
+        PAUSED_ANSWERS
     }
 
     /// Returns the tables of `docs/LIMITS.md`, in Markdown.
@@ -157,9 +154,4 @@ impl Limits {
              | fixed, of REST | | when it is reached |\n|---|---|---|\n{fixed}"
         )
     }
-}
-
-/// Returns the number of processors of the machine.
-pub(crate) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -74,7 +74,7 @@ impl Server {
     /// answered.
     ///
     /// Needs a Tokio runtime with time and I/O enabled, and room for [`crate::Limits::blocking_threads`] blocking
-    /// threads, and as many more as [`Settings::node_calls`] has turns.
+    /// threads, and as many more as [`Settings::reads`] has turns.
     pub async fn serve(self, sockets: Sockets, grace: Duration, shutdown: impl Future<Output = ()>) {
         let Self { service } = self;
         let Sockets { api, private, pages } = sockets;

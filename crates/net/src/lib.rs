@@ -3,10 +3,10 @@
 //! A connection's way: [`Listener`] and [`serve`] take it in, `proxy` and `tls` say whose it is and encrypt it,
 //! `websocket` upgrades it. [`Incoming`] cuts messages from its bytes as a [`Framing`] says ([`Lines`] or [`Frames`]),
 //! [`Outbox`] and [`FrameWriter`] carry answers to it. [`Registry`] and [`Meter`] count what it does and charge its
-//! client; [`Executor`] decides on which thread its work is done.
+//! client; [`Reads`] and [`Executor`] decide when and on which thread its work is done.
 //!
 //! Suggested reading order: `framing`, `lines`, `websocket/frames`, `incoming`, `outbox`, `unsent`, `listener`,
-//! `websocket/upgrade`, `registry`, `meter`.
+//! `websocket/upgrade`, `registry`, `meter`, `reads`.
 //!
 //! Invariants: until its first message a connection costs one task and one socket, and has one deadline for all of
 //! PROXY header, TLS and upgrade. Memory for messages that are not whole, and for replies that are not taken, has a
@@ -40,8 +40,9 @@ mod tls;
 mod meter;
 mod registry;
 
-// Threads.
+// Reads, and their threads.
 mod offload;
+mod reads;
 
 pub use framing::{CloseCode, Cut, Framing, Kind, Payload};
 pub use incoming::{Bounds, Incoming, Message, Next, PartialMessages};
@@ -52,6 +53,7 @@ pub use meter::{ClientBounds, Meter, PING_WORK, Turn, Turns};
 pub use offload::{Executor, can_wait_offloaded, offload, wait_offloaded};
 pub use outbox::{Framed, Outbox, Patience, write_now};
 pub use proxy::{Proxy, V2_REST_BYTES_MAX};
+pub use reads::{CLIENT_PROCESSORS_PERCENT, ReadTurns, Reads};
 pub use registry::{ConnectionGuard, ConnectionIds, ConnectionInfo, Registry, Traffic};
 pub use seated::Seated;
 pub use seats::{Seat, SeatCounters, SeatCounts, Seats};

@@ -7,9 +7,6 @@
 //! The threads that move bytes never work for milliseconds at a time: if all of them were busy, no socket would be
 //! read, and every client would wait. Callers decide which work is long.
 
-use std::time::Instant;
-
-use birdhouse_clients::DiskStall;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
@@ -26,11 +23,6 @@ impl Executor {
     /// Offloads work on more bytes than `inline_max`.
     pub fn for_bytes(bytes: usize, inline_max: usize) -> Self {
         if bytes > inline_max { Self::Offload } else { Self::Inline }
-    }
-
-    /// Offloads a read while others have waited for the disk a short time ago.
-    pub fn for_read(disk_stall: &DiskStall, now: Instant) -> Self {
-        if disk_stall.is_recent(now) { Self::Offload } else { Self::Inline }
     }
 
     /// Does the work.
@@ -67,7 +59,7 @@ pub fn wait_offloaded<T>(future: impl Future<Output = T>) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn others_go_on_meanwhile() {
@@ -80,12 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_offloaded_after_a_long_one_for_a_while() {
-        let now = Instant::now();
-        let disk_stall = DiskStall::new(now);
-        assert_eq!(Executor::for_read(&disk_stall, now), Executor::Inline);
-        disk_stall.record(now);
-        assert_eq!(Executor::for_read(&disk_stall, now), Executor::Offload);
+    fn work_on_many_bytes_is_offloaded() {
         assert_eq!([Executor::for_bytes(10, 10), Executor::for_bytes(11, 10)], [Executor::Inline, Executor::Offload]);
     }
 

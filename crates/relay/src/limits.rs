@@ -236,8 +236,6 @@ fixed_bounds! {
     "Disconnected clients whose use is remembered": ACCOUNTS_KEPT => "the half that used least is forgotten",
 }
 
-/// A page that took longer has waited for the disk, or read much: pages of the next second are offloaded.
-pub(crate) const LONG_PAGE: Duration = Duration::from_millis(10);
 /// A longer message is parsed on a thread without other tasks: this many bytes take some hundred microseconds.
 pub(crate) const INLINE_MESSAGE_BYTES: usize = 64 * 1024;
 /// Bytes of live events that are enough for one write.

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread;
 use std::time::Instant;
 
-use birdhouse_clients::{ClientKeying, DiskStall, Quota};
-use birdhouse_events::{Events, Explanation, Filter, Kind, Query};
-use birdhouse_net::{ConnectionInfo, Executor, PartialMessages, Pool, Registry, Seats, Turns};
+use birdhouse_clients::{ClientKeying, Quota};
+use birdhouse_events::{EventId, Events, Explanation, Filter, Kind, Query};
+use birdhouse_net::{ConnectionInfo, PartialMessages, Pool, Registry, Seats, offload};
 use parking_lot::RwLock;
 
 use crate::clock::now;
@@ -49,16 +48,12 @@ pub struct Relay {
     pub(crate) registry: Arc<Registry>,
     pub(crate) seats: Arc<Seats>,
     pub(crate) counters: Counters,
-    /// Turns to keep a processor busy. They are apart from those of wallets and REST, for a page that waits for the
-    /// disk keeps its turn.
-    pub(crate) processors: Arc<Turns>,
     pub(crate) settings: Settings,
     /// Set by the first request of a reverse proxy that is not trusted.
     pub(crate) has_warned_of_proxy: AtomicBool,
     pub(crate) partial: PartialMessages,
     /// Bytes that wait to be written to all clients.
     pub(crate) unsent: Pool,
-    pub(crate) disk_stall: DiskStall,
     /// Values of the filters that all clients have asked for.
     pub(crate) filter_values: Quota,
     /// Ids of the negentropy sessions of all clients.
@@ -124,7 +119,6 @@ impl Relay {
                 [compaction, recovery::start(Arc::clone(depot))].into_iter().chain(indexing).collect()
             }
         };
-        let processors = thread::available_parallelism().map_or(1, usize::from);
         let counters = Counters::default();
         let (places, proxies) = (settings.limits.places(), settings.proxies.clone());
         Arc::new(Self {
@@ -132,7 +126,6 @@ impl Relay {
             unsent: Pool::new(settings.limits.unsent_bytes),
             filter_values: Quota::new(settings.limits.subscription_values),
             sync_ids: Quota::new(settings.limits.sync_ids_all),
-            disk_stall: DiskStall::new(now),
             events,
             hub,
             ingest,
@@ -147,7 +140,6 @@ impl Relay {
             registry: Registry::new(ClientKeying::default(), settings.connection_ids.clone()),
             seats: Seats::new(places, proxies, Arc::clone(&counters.seats), now),
             counters,
-            processors: Turns::new(2 * processors, processors),
             settings,
             has_warned_of_proxy: AtomicBool::new(false),
             writer,
@@ -249,9 +241,11 @@ impl Relay {
         }
     }
 
-    /// Returns where a read of events is done that begins now.
-    pub(crate) fn read_executor(&self, now: Instant) -> Executor {
-        if self.events.is_remote() { Executor::Offload } else { Executor::for_read(&self.disk_stall, now) }
+    /// Returns true if an event of this id is stored and the relay can tell. The caller holds a turn.
+    pub(crate) fn has(&self, id: &EventId) -> bool {
+        let read = || self.events.has(id);
+        let has = if self.events.is_remote() { offload(read) } else { self.settings.reads.in_turn(read) };
+        has.unwrap_or(false)
     }
 
     /// Returns the health of the relay.
@@ -277,7 +271,7 @@ impl Relay {
 
     /// The relay at this moment.
     pub fn overview(&self) -> Overview {
-        let (waiting_bytes, turns) = (self.ingest.waiting_bytes(), self.processors.waiting());
+        let (waiting_bytes, turns) = (self.ingest.waiting_bytes(), self.settings.reads.processors.waiting());
         self.counters.overview(&self.registry, &self.seats, &self.events, waiting_bytes, turns)
     }
 }

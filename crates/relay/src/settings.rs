@@ -1,7 +1,9 @@
 //! The operator's settings of the relay.
 
+use std::sync::Arc;
+
 use birdhouse_events::{Retention, UnknownKeys};
-use birdhouse_net::{Compression, ConnectionIds, WebPages};
+use birdhouse_net::{Compression, ConnectionIds, Reads, WebPages};
 use ipnet::IpNet;
 
 use crate::free_disk::FreeDisk;
@@ -37,6 +39,8 @@ pub struct Settings {
     pub disk: FreeDisk,
     /// Numbers for connections; other servers of the process may count with it.
     pub connection_ids: ConnectionIds,
+    /// Turns to read events; other servers of the process may take them, too.
+    pub reads: Arc<Reads>,
 }
 
 /// Third element of EOSE: hints whether stored events were left out (NIP-67). The NIP has no negotiation, so all

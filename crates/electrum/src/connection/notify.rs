@@ -78,7 +78,7 @@ fn notify(client: &Client, checks: Checks, epoch: Epoch) {
 }
 
 async fn check(service: &Service, client: &Client, at: &Arc<Snapshot>, subjects: Vec<Subject>) -> Checks {
-    let turn = service.processors.take(&client.meter).await;
+    let turn = service.reads.processors.take(&client.meter).await;
     let (at, due) = (Arc::clone(at), subjects.clone());
     let reading = spawn_blocking(move || {
         let _turn = turn;

@@ -111,7 +111,7 @@ impl<'a> PendingRequests<'a> {
         if let Some(turn) = self.turn.take() {
             return turn;
         }
-        let turn = self.service.processors.take(&self.client.meter).await;
+        let turn = self.service.reads.processors.take(&self.client.meter).await;
         self.began = Instant::now();
         turn
     }

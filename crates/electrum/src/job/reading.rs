@@ -7,11 +7,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use birdhouse_chain::giving_way;
-use birdhouse_clients::{SLOW_READ, times_waited};
-use birdhouse_net::Turn;
+use birdhouse_clients::ReadWatch;
+use birdhouse_net::{Reads, Turn};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
@@ -36,7 +35,7 @@ pub(super) fn start(job: &Arc<Job>, turn: Turn) {
 /// Goes on with reads that the last thread has left behind.
 async fn resume(job: Arc<Job>) {
     if job.room().await {
-        let turn = job.service.processors.take(&job.client().meter).await;
+        let turn = job.service.reads.processors.take(&job.client().meter).await;
         job.spawn_reader(turn);
         job.recruit();
     }
@@ -61,7 +60,8 @@ impl Job {
 
     /// Adds as many readers as are wanted and may start at once.
     fn recruit(self: &Arc<Self>) {
-        let turns = if self.is_stalled() { &self.service.disk } else { &self.service.processors };
+        let Reads { processors, disk, .. } = &*self.service.reads;
+        let turns = if self.is_stalled() { disk } else { processors };
         while self.reads.readers() < self.readers_wanted() {
             let Some(turn) = turns.try_take(&self.client().meter) else { return };
             self.spawn_reader(turn);
@@ -82,20 +82,15 @@ impl Job {
     /// Takes reads until none is left, the turn is over, or the client has enough to read.
     fn read(self: &Arc<Self>, mut turn: Turn) {
         // A job of one read has no further reads to speed up. It waits for the disk if others do.
-        let is_watched = self.reads.len() > 1;
-        if !is_watched && self.service.disk_stall.is_recent(Instant::now()) {
-            turn.move_to(&self.service.disk);
+        let mut watch = (self.reads.len() > 1).then(ReadWatch::begin);
+        if watch.is_none() {
+            self.service.reads.expect_disk(&mut turn);
         }
-        let waits = if is_watched { times_waited() } else { 0 };
-        let mut began = Instant::now();
         while self.client().outbox.has_room() {
             let Some((index, read)) = self.reads.take() else { break };
             self.read_one(*index, read);
-            let ended = Instant::now();
-            let was_slow = ended - began > SLOW_READ;
-            began = ended;
-            if was_slow && is_watched && times_waited() > waits {
-                turn.move_to(&self.service.disk);
+            if watch.as_mut().is_some_and(ReadWatch::has_waited) {
+                turn.move_to(&self.service.reads.disk);
                 if self.reads.note_stall() {
                     self.recruit();
                 }
@@ -105,7 +100,7 @@ impl Job {
                 break;
             }
         }
-        if is_watched {
+        if watch.is_some() {
             self.client().is_stalled.store(self.reads.has_stalled(), Ordering::Relaxed);
         }
     }

@@ -61,7 +61,7 @@ impl Job {
             if !self.room().await {
                 return;
             }
-            let turn = self.service.node_calls.take(&self.client().meter).await;
+            let turn = self.service.reads.node_calls.take(&self.client().meter).await;
             // Other calls have answered meanwhile.
             if self.client().outbox.has_room() {
                 break turn;

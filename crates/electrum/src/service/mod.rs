@@ -9,12 +9,10 @@ pub(crate) use self::known_fees::KnownFees;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{EarlyHeaders, Index, Snapshot, Syncing};
-use birdhouse_clients::DiskStall;
-use birdhouse_net::{PartialMessages, Pool, Registry, SeatCounters, Turns};
+use birdhouse_net::{PartialMessages, Pool, Reads, Registry, SeatCounters};
 use bitcoin::BlockHash;
 
 use crate::client::Followers;
@@ -36,14 +34,8 @@ pub(crate) struct Service {
     /// Connections that found no place or had to leave theirs.
     pub(crate) refused: Arc<SeatCounters>,
     pub(crate) counters: Counters,
-    /// Turns to use a processor, for a client's messages or for warm reads.
-    pub(crate) processors: Arc<Turns>,
-    /// Turns of threads that wait for the disk.
-    pub(crate) disk: Arc<Turns>,
-    /// Tracks whether recent inline reads waited for the disk.
-    pub(crate) disk_stall: DiskStall,
-    /// Turns to call the node.
-    pub(crate) node_calls: Arc<Turns>,
+    /// Turns to read the index and to call the node.
+    pub(crate) reads: Arc<Reads>,
     pub(crate) partial: PartialMessages,
     /// Bytes that wait to be written, of all clients.
     pub(crate) unsent: Pool,
@@ -73,10 +65,7 @@ impl Service {
             registry: Registry::new(settings.keying, settings.connection_ids.clone()),
             refused: Arc::default(),
             counters: Counters::default(),
-            processors: Turns::of_processors(limits.processors()),
-            disk: Turns::shared(limits.read_threads),
-            disk_stall: DiskStall::new(Instant::now()),
-            node_calls: Turns::shared(limits.node_calls()),
+            reads: settings.reads.clone().unwrap_or_else(|| limits.reads()),
             partial: PartialMessages::new(limits.partial_message_bytes),
             unsent: Pool::new(limits.unsent_bytes),
             settings,

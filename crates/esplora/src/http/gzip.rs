@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use birdhouse_net::{Executor, Meter, Unfinished};
+use birdhouse_net::{Executor, Meter, Reads, Unfinished};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::stream;
@@ -19,7 +19,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 
 use crate::http::whole_body::PIECE_BYTES;
-use crate::service::{Caller, Reads};
+use crate::service::Caller;
 use crate::wire::EVENTS;
 
 /// Bytes above which an answer is compressed for clients that accept it.
@@ -95,7 +95,7 @@ impl Compressed {
         while !self.has_ended {
             let frame = self.plain.frame().await.transpose();
             let frame = frame.inspect_err(|_| self.has_ended = true)?;
-            let _turn = self.reads.turn(&self.meter).await;
+            let _turn = self.reads.processors.take(&self.meter).await;
             let mut encoder = self.encoder.take().unwrap_or_else(|| GzEncoder::new(Vec::new(), Compression::default()));
             let Some(frame) = frame else {
                 self.has_ended = true;
@@ -123,7 +123,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use birdhouse_clients::{ClientKeying, Origin};
-    use birdhouse_net::{ClientBounds, ConnectionGuard, ConnectionIds, Pool, Registry, Turns, Unsent};
+    use birdhouse_net::{ClientBounds, ConnectionGuard, ConnectionIds, Pool, Registry, Unsent};
     use flate2::read::GzDecoder;
     use tokio::time::timeout;
 
@@ -146,7 +146,7 @@ mod tests {
 
     #[tokio::test]
     async fn pieces_of_any_length_come_back_equal() {
-        let (registry, reads) = (registry(), Arc::new(Reads::new(&Turns::of_processors(1), 1)));
+        let (registry, reads) = (registry(), Arc::new(Reads::new(1, 1, 1)));
         let client = client(&registry, 1);
         for lengths in [vec![], vec![0], vec![1, 0, 5], vec![16_385, 3, 1_000_000], vec![100; 3000]] {
             let mut state = 1_u32;
@@ -168,9 +168,9 @@ mod tests {
 
     #[tokio::test]
     async fn compression_waits_for_the_turn_of_its_client() {
-        let (registry, reads) = (registry(), Arc::new(Reads::new(&Turns::of_processors(1), 1)));
+        let (registry, reads) = (registry(), Arc::new(Reads::new(1, 1, 1)));
         let [other, asking] = [client(&registry, 1), client(&registry, 2)];
-        let turns = [reads.turn(&other.meter).await, reads.turn(&asking.meter).await];
+        let turns = [reads.processors.take(&other.meter).await, reads.processors.take(&asking.meter).await];
         let body = compressed(Body::from("plain"), Arc::clone(&reads), Arc::clone(&asking.meter), held());
         let mut body = std::pin::pin!(body.collect());
         assert!(timeout(Duration::from_millis(50), body.as_mut()).await.is_err());

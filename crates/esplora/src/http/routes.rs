@@ -253,7 +253,7 @@ impl Answered {
         let pieces = stream::unfold((self, next, deadline), |(answered, mut next, deadline)| async move {
             let room = Room::new(answered.caller.unsent.clone());
             let read = || next(&answered.at, &room);
-            let piece = answered.service.reads.offloaded(&answered.caller.meter, read).await;
+            let piece = answered.service.offloaded(&answered.caller.meter, read).await;
             let piece = match piece.transpose()? {
                 Ok(bytes) => room.settle(bytes.len()).map(|counted| Held { bytes, _counted: counted }),
                 Err(failure) => Err(failure),

@@ -108,7 +108,7 @@ impl Receiver {
         read: impl FnOnce(&mut Watch, &Snapshot) -> birdhouse_chain::Result<String>,
     ) -> Option<String> {
         let watch = &mut self.watch;
-        match self.service.reads.offloaded(&self.caller.meter, || read(watch, at)).await {
+        match self.service.offloaded(&self.caller.meter, || read(watch, at)).await {
             Ok(events) => Some(events),
             Err(birdhouse_chain::Error::Cancelled) => None,
             Err(error) => {

@@ -157,7 +157,7 @@ impl Connection {
             return Err(overdrawn());
         }
         let wishes = {
-            let _turn = self.service.reads.turn(&meter).await;
+            let _turn = self.service.reads.processors.take(&meter).await;
             let Message { kind, bytes } = self.incoming.take();
             meter.received(bytes.len(), 1);
             (kind == Kind::Text).then(|| Wishes::parse(bytes)).flatten()
@@ -244,7 +244,7 @@ impl Connection {
         let room = Room::new(self.caller.unsent.clone());
         let read =
             || answer(tracking, &Question { service, at, params: &params, room: &room, node_use: NodeUse::NotYet }, at);
-        let answered = service.reads.offloaded(&self.caller.meter, read).await;
+        let answered = service.offloaded(&self.caller.meter, read).await;
         answered.map_err(|failure| match failure {
             Failure::Refused(StatusCode::SERVICE_UNAVAILABLE, _) => busy(),
             // Logs what concerns the operator.

@@ -2,11 +2,10 @@
 
 mod caller;
 mod paused;
-mod reads;
 mod settings;
 
 pub(crate) use self::caller::{Caller, Switching};
-pub(crate) use self::reads::{HeldTurns, Reads};
+pub(crate) use self::paused::PausedAnswers;
 pub use self::settings::{Listener, Settings};
 
 use std::hash::RandomState;
@@ -15,10 +14,10 @@ use std::sync::Arc;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_clients::Slowest;
-use birdhouse_net::{PartialMessages, Pool, Registry, SeatCounters, Turns};
+use birdhouse_net::{PartialMessages, Pool, Reads, Registry, SeatCounters};
 
 use crate::fees::{Fees, KnownBlockFees, Projections};
-use crate::limits::LIVE_PARTIAL_BYTES;
+use crate::limits::{LIVE_PARTIAL_BYTES, PAUSED_ANSWERS};
 use crate::wire::Failure;
 
 /// State of the server behind every connection.
@@ -34,10 +33,10 @@ pub(crate) struct Service {
     pub(crate) registry: Arc<Registry>,
     /// Connections that found no place or had to leave theirs.
     pub(crate) refused: Arc<SeatCounters>,
-    /// Turns to read the index.
+    /// Turns to read the index and to call the node.
     pub(crate) reads: Arc<Reads>,
-    /// Turns to call the node.
-    pub(crate) node_calls: Arc<Turns>,
+    /// Long answers that gave their turns back.
+    pub(crate) paused: PausedAnswers,
     /// Bytes that wait to be written, of all clients.
     pub(crate) unsent: Pool,
     /// Memory for messages that are not whole yet.
@@ -58,8 +57,8 @@ impl Service {
             link_key: RandomState::new(),
             registry: Registry::new(settings.keying, settings.connection_ids.clone()),
             refused: Arc::default(),
-            reads: Arc::new(Reads::new(&settings.processors, limits.read_threads)),
-            node_calls: Arc::clone(&settings.node_calls),
+            reads: Arc::clone(&settings.reads),
+            paused: PausedAnswers::new(PAUSED_ANSWERS),
             unsent: Pool::new(limits.unsent_bytes),
             partial: PartialMessages::new(LIVE_PARTIAL_BYTES),
             slowest: Slowest::default(),

@@ -46,7 +46,7 @@ impl PausedAnswers {
 
     /// Returns the number of answers that wait.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.waiting.lock().len()
     }
 }

@@ -4,13 +4,10 @@ use std::sync::Arc;
 
 use birdhouse_chain::FilterHeaders;
 use birdhouse_clients::ClientKeying;
-use birdhouse_net::{ConnectionIds, Turns, WebPages};
+use birdhouse_net::{ConnectionIds, Reads, WebPages};
 use bitcoin::Network;
 
-use crate::limits::{Limits, processors};
-
-/// Concurrent requests to the node, unless the settings share the turns of another server.
-const NODE_CALLS: u16 = 8;
+use crate::limits::Limits;
 
 /// A listener for HTTP: its transport is [`Tcp`](birdhouse_net::Transport::Tcp) or
 /// [`Tls`](birdhouse_net::Transport::Tls).
@@ -27,10 +24,8 @@ pub struct Settings {
     pub keying: ClientKeying,
     /// Numbers for connections; other servers of the process may count with it.
     pub connection_ids: ConnectionIds,
-    /// Turns to keep a processor busy; other servers of the process may take them, too.
-    pub processors: Arc<Turns>,
-    /// Turns to call the node; other servers of the process may take them, too.
-    pub node_calls: Arc<Turns>,
+    /// Turns to read the index and to call the node; other servers of the process may take them, too.
+    pub reads: Arc<Reads>,
     /// Its bounds.
     pub limits: Limits,
     /// Headers of compact block filters; `None` serves no filters.
@@ -45,8 +40,7 @@ impl Settings {
             pages: WebPages::default(),
             keying: ClientKeying::default(),
             connection_ids: ConnectionIds::default(),
-            processors: Turns::of_processors(processors()),
-            node_calls: Turns::shared(NODE_CALLS),
+            reads: Arc::default(),
             limits: Limits::default(),
             filters: None,
         }

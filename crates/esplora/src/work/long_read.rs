@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 use birdhouse_chain::{Pace, paced};
 use birdhouse_clients::{BegunRead, Queueing};
-use birdhouse_net::{Meter, can_wait_offloaded, offload, wait_offloaded};
+use birdhouse_net::{Meter, ReadTurns, can_wait_offloaded, offload, wait_offloaded};
 use tokio::select;
 use tokio::sync::oneshot;
 
-use crate::service::{HeldTurns, Reads};
+use crate::service::Service;
 use crate::wire::{Answer, Failure};
 
 /// The server's end of a channel through which nothing is sent: it is closed when the client is gone.
@@ -37,11 +37,11 @@ enum Ended {
     Crowded,
 }
 
-impl Reads {
+impl Service {
     /// Does a read of any length, while others take over the thread's other tasks. It may fail with
     /// [`birdhouse_chain::Error::Cancelled`] when too many answers wait.
     pub(crate) async fn offloaded<T>(self: &Arc<Self>, meter: &Arc<Meter>, read: impl FnOnce() -> T) -> T {
-        let turns = self.turns_of_long_read(meter, Queueing::Last).await;
+        let turns = self.reads.long_turns(meter, Queueing::Last).await;
         offload(|| LongRead::new(self, meter, turns, None).run(read).0)
     }
 
@@ -53,7 +53,7 @@ impl Reads {
         answer: impl FnOnce() -> Answer,
     ) -> Answer {
         let turns = select! {
-            turns = self.turns_of_long_read(meter, Queueing::Last) => turns,
+            turns = self.reads.long_turns(meter, Queueing::Last) => turns,
             () = departure.closed() => return Err(Ended::Gone.into()),
         };
         let (answer, ended) = offload(|| LongRead::new(self, meter, turns, Some(departure)).run(answer));
@@ -66,10 +66,10 @@ impl Reads {
 
 /// A long read while it runs, on its thread.
 struct LongRead {
-    reads: Arc<Reads>,
+    service: Arc<Service>,
     meter: Arc<Meter>,
     /// `None` once it has ended.
-    turns: Option<HeldTurns>,
+    turns: Option<ReadTurns>,
     watch: BegunRead,
     since: Instant,
     /// Time worked before `since`.
@@ -79,9 +79,9 @@ struct LongRead {
 }
 
 impl LongRead {
-    fn new(reads: &Arc<Reads>, meter: &Arc<Meter>, turns: HeldTurns, departure: Option<Departure>) -> Self {
+    fn new(service: &Arc<Service>, meter: &Arc<Meter>, turns: ReadTurns, departure: Option<Departure>) -> Self {
         Self {
-            reads: Arc::clone(reads),
+            service: Arc::clone(service),
             meter: Arc::clone(meter),
             turns: Some(turns),
             watch: BegunRead::begin(),
@@ -104,19 +104,19 @@ impl LongRead {
     fn put_down(&mut self) {
         if self.turns.take().is_some() {
             self.worked += self.since.elapsed();
-            self.reads.end_long(&self.watch);
+            self.service.reads.end_long(&self.watch);
         }
     }
 
     /// Waits for turns.
     fn pause(&mut self) -> Result<(), Ended> {
         self.put_down();
-        let reads = Arc::clone(&self.reads);
+        let service = Arc::clone(&self.service);
         let (meter, departure) = (&self.meter, &mut self.departure);
         let turns = wait_offloaded(async {
-            let mut paused = reads.paused.enter(self.worked);
+            let mut paused = service.paused.enter(self.worked);
             select! {
-                turns = reads.turns_of_long_read(meter, Queueing::First) => Ok(turns),
+                turns = service.reads.long_turns(meter, Queueing::First) => Ok(turns),
                 () = paused.ended() => Err(Ended::Crowded),
                 () = gone(departure) => Err(Ended::Gone),
             }

@@ -75,10 +75,10 @@ impl Service {
         let ask = |at: &Snapshot| ask_with(at, NodeUse::NotYet);
         match lane {
             Lane::Memory => {
-                let _turn = self.reads.turn(meter).await;
+                let _turn = self.reads.processors.take(meter).await;
                 ask(at)
             }
-            Lane::Index => match self.reads.inline(meter, || within_budget(at, ask)).await {
+            Lane::Index => match self.reads.short(meter, || within_budget(at, ask)).await {
                 Some(answer) => answer,
                 None => self.long_answer(meter, endpoint, (params, room), at).await,
             },
@@ -113,7 +113,7 @@ impl Service {
         let (params, room) = (Arc::clone(params), Arc::clone(room));
         let answer = tokio::spawn(async move {
             let ask = || service.ask(endpoint, (&params, &room), &at, NodeUse::NotYet);
-            service.reads.answered(&meter, departure, ask).await
+            service.answered(&meter, departure, ask).await
         });
         answer.await.unwrap_or_else(|_| Err(Failure::internal()))
     }
@@ -126,7 +126,7 @@ impl Service {
 
     /// Waits for a turn to ask the node, and not for long: while the node is silent, others keep all turns.
     pub(crate) async fn node_turn(&self, meter: &Arc<Meter>) -> (NodeUse, Option<Turn>) {
-        let turn = timeout(NODE_PATIENCE, self.node_calls.take(meter)).await.ok();
+        let turn = timeout(NODE_PATIENCE, self.reads.node_calls.take(meter)).await.ok();
         (if turn.is_some() { NodeUse::Turn } else { NodeUse::Silent }, turn)
     }
 }

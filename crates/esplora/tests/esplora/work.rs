@@ -10,7 +10,7 @@ use std::time::Duration;
 use birdhouse_esplora::{
     Answer, Cache, Lane, Limits, Listener, Pages, Question, Reply, Route, Server, Settings, Sockets,
 };
-use birdhouse_net::{Proxy, Transport, Turns};
+use birdhouse_net::{Proxy, Reads, Transport};
 use bitcoin::Network;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -60,7 +60,7 @@ fn serve(world: &World, limits: Limits) -> Served {
     let runtime = Runtime::new().unwrap();
     let socket = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let port = socket.local_addr().unwrap().port();
-    let settings = Settings { limits, processors: Turns::of_processors(2), ..Settings::new(Network::Regtest) };
+    let settings = Settings { limits, reads: Arc::new(Reads::new(2, 32, 8)), ..Settings::new(Network::Regtest) };
     let server = Server::new(Arc::clone(&world.rest.index), None, settings);
     let proxy = Proxy::From(vec!["127.0.0.0/8".parse().unwrap()]);
     let listener = Listener { name: "pages".into(), transport: Transport::Tcp, proxy, limits: () };

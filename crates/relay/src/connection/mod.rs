@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use birdhouse_clients::{Held, Overdrawn, Payer as _};
 use birdhouse_events::{Audience, Event, EventId, Filter, Rejection, TagsBy, Timestamp, VerifiedEvent};
 use birdhouse_net::{
-    CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, PING_WORK, Stream, Turn, Unsent,
+    CloseCode, Executor, FrameWriter, Frames, Incoming, Kind, Message, Meter, Next, PING_WORK, Stream, Unsent,
     Upgraded, write_now,
 };
 use tokio::io::AsyncWriteExt as _;
@@ -246,7 +246,7 @@ impl Connection<'_> {
         let (bytes, is_event) = self.incoming.peek().map_or((0, false), |bytes| (bytes.len(), is_event(bytes)));
         let room = if is_event { Some(self.relay.ingest.room(&self.meter, bytes).await) } else { None };
         // What a message costs before it is answered is done in the client's turn.
-        let turn = self.turn().await;
+        let turn = self.relay.settings.reads.processors.take(&self.meter).await;
         let unpaid = self.incoming.take_unpaid();
         let Message { kind, bytes } = self.incoming.take();
         // Headers, and what came before the message; a compressed one has more bytes than came.
@@ -306,12 +306,6 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits for a turn to keep a processor busy: clients that want much wait behind those that want little.
-    fn turn(&self) -> impl Future<Output = Turn> + use<> {
-        let (processors, meter) = (Arc::clone(&self.relay.processors), Arc::clone(&self.meter));
-        async move { processors.take(&meter).await }
-    }
-
     /// The readers on whose behalf the client asks.
     fn audience(&self) -> Audience<'_> {
         match self.relay.settings.private_messages {
@@ -359,18 +353,13 @@ impl Connection<'_> {
         let wanted = admitted.and_then(|()| self.meter.check(at).map_err(overdrawn));
         let wanted = wanted.and_then(|()| gate.check(&event, &rules));
         // Clients send to all of their relays what one of them lacks: that counts where it is new.
-        let is_counted = wanted.is_ok() && gate.has_rates() && !self.is_stored(&id, at);
+        let is_counted = wanted.is_ok() && gate.has_rates() && !self.relay.has(&id);
         let client = self.meter.client();
         let wanted = wanted.and_then(|()| if is_counted { gate.check_client(&event, client, at) } else { Ok(()) });
         let verified = wanted.and_then(|()| event.verify());
         let check_author = |event: &Event| if is_counted { gate.check_author(event, at) } else { Ok(()) };
         let taken = verified.and_then(|event| check_author(&event).map(|()| event));
         taken.map_err(|rejection| (id, rejection))
-    }
-
-    /// Returns true if an event of this id is stored and the relay can tell.
-    fn is_stored(&self, id: &EventId, now: Instant) -> bool {
-        self.relay.read_executor(now).run(|| self.relay.events.has(id)).unwrap_or(false)
     }
 
     /// Passes an accepted event on to the plugin, if there is one, else to the writer.

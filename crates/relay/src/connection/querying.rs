@@ -7,23 +7,23 @@ use std::time::Instant;
 
 use birdhouse_clients::{Held, Slowest, UsedUp};
 use birdhouse_events::{Filter, Pace, Packed, Rejection};
-use birdhouse_net::{Compression, Executor, FrameWriter, SHARE_BYTES, Turn};
+use birdhouse_net::{Compression, FrameWriter, ReadTurns, SHARE_BYTES};
 use tokio::task::yield_now;
 use tracing::warn;
 
 use super::{Connection, Ending, Running, Step};
 use crate::clock::now;
-use crate::limits::{COUNT_ROWS, LONG_PAGE, PAGE_BYTES, PAGE_ROWS};
+use crate::limits::{COUNT_ROWS, PAGE_BYTES, PAGE_ROWS};
 use crate::message::SubscriptionId;
 use crate::stored::{Asked, Next, Stored, Tally};
 
-/// A turn as the time that a page has.
+/// Turns as the time that a page has.
 #[derive(Debug)]
-pub(super) struct TurnPace<'a>(pub(super) &'a Turn);
+pub(super) struct TurnPace<'a>(pub(super) &'a ReadTurns);
 
 impl Pace for TurnPace<'_> {
     fn is_over(&self) -> bool {
-        self.0.is_over()
+        self.0.are_over()
     }
 }
 
@@ -104,26 +104,22 @@ impl Connection<'_> {
         rows: usize,
         show: &mut (dyn FnMut(Packed<'_>) -> ControlFlow<()> + Send),
     ) -> Result<Next, Ending> {
-        let turn = self.turn().await;
-        let since = Instant::now();
-        let rules = self.relay.rules();
-        let pace = TurnPace(&turn);
-        let asked = Asked { now: now(), audience: self.audience(), hidden: rules.hiding(), pace: Some(&pace) };
-        let is_search = stored.is_search();
-        let executor = if is_search { Executor::Offload } else { self.relay.read_executor(since) };
+        let (relay, audience) = (self.relay, self.audience());
+        let must_wait = stored.is_search() || relay.events.is_remote();
         let mut count = 0;
-        let next = executor.run(|| {
-            stored.page(&self.relay.events, asked, rows, &mut |packed| {
+        let page = |turns: &ReadTurns| {
+            let (since, rules) = (Instant::now(), relay.rules());
+            let asked = Asked { now: now(), audience, hidden: rules.hiding(), pace: Some(&TurnPace(turns)) };
+            let next = stored.page(&relay.events, asked, rows, &mut |packed| {
                 count += 1;
                 show(packed)
-            })
-        });
-        let took = since.elapsed();
-        if took > LONG_PAGE && !is_search {
-            self.relay.disk_stall.record(Instant::now());
-        }
-        self.relay.counters.queried(took);
-        drop(turn);
+            });
+            (next, since.elapsed())
+        };
+        let reads = &relay.settings.reads;
+        let (next, took) =
+            if must_wait { reads.offloaded(&self.meter, page).await } else { reads.page(&self.meter, page).await };
+        relay.counters.queried(took);
         (stored.spent, stored.rows) = (stored.spent + took, stored.rows + count);
         let next = next.map_err(Ending::Failed)?;
         if next != Next::Page && stored.spent >= Slowest::SLOW_MIN {

@@ -3,7 +3,7 @@
 use std::future::pending;
 
 use birdhouse_events::TagsBy;
-use birdhouse_net::offload;
+use birdhouse_net::ReadTurns;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
@@ -58,13 +58,13 @@ impl Connection<'_> {
         let Some(mut session) = self.syncs.take(&id, number) else { return Ok(()) };
         let (events, limits) = (&self.relay.events, &self.relay.settings.limits);
         let rules = self.relay.rules();
-        let turn = self.turn().await;
-        let pace = TurnPace(&turn);
         let (audience, hidden) = (self.audience(), rules.hiding());
-        let asked = Asked { now: now(), audience, hidden, pace: Some(&pace) };
-        let progress = offload(|| session.advance(&id, events, asked, limits)).map_err(Ending::Failed)?;
-        drop(turn);
-        match progress {
+        let piece = |turns: &ReadTurns| {
+            let asked = Asked { now: now(), audience, hidden, pace: Some(&TurnPace(turns)) };
+            session.advance(&id, events, asked, limits)
+        };
+        let progress = self.relay.settings.reads.offloaded(&self.meter, piece).await;
+        match progress.map_err(Ending::Failed)? {
             Progress::End(answer) => self.send(answer).await,
             Progress::Answer(answer) => {
                 self.syncs.put_back(id, session);

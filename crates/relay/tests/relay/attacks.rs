@@ -2,13 +2,17 @@
 //! an honest client is served meanwhile.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use birdhouse_events::{Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
-use birdhouse_relay::{Limits, Settings};
+use birdhouse_events::{Events, EventsOptions, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+use birdhouse_net::{Proxy, Reads, Transport};
+use birdhouse_relay::{Limits, Relay, Settings};
+use birdhouse_store::{SegmentOptions, SegmentStore};
+use birdhouse_testkit::hooked_store::{Call, Hook, HookedStore};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -16,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-use crate::app::{App, Client, event, keys, wire};
+use crate::app::{App, Client, PATIENCE, event, keys, wire};
 use crate::compression::raw;
 
 const ATTACKER: &str = "198.51.100.1";
@@ -363,4 +367,82 @@ async fn who_has_used_up_its_share_is_not_read() {
     }
     let mut honest = app.client_at(HONEST).await.unwrap();
     honest.store(&event(3, 1, 1, &[])).await;
+}
+
+/// Holds back the reads of a store while it is closed.
+#[derive(Default)]
+struct Gate {
+    is_closed: Mutex<bool>,
+    opens: Condvar,
+    held: AtomicUsize,
+}
+
+impl Gate {
+    fn set(&self, is_closed: bool) {
+        *self.is_closed.lock().unwrap() = is_closed;
+        self.opens.notify_all();
+    }
+}
+
+/// Opens the gate again, also after a failure.
+struct Opens(Arc<Gate>);
+
+impl Drop for Opens {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+impl Hook for Gate {
+    fn before(&self, call: Call) -> birdhouse_store::Result<()> {
+        if call == Call::Read {
+            self.held.fetch_add(1, Ordering::SeqCst);
+            drop(self.opens.wait_while(self.is_closed.lock().unwrap(), |is_closed| *is_closed).unwrap());
+            self.held.fetch_sub(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
+/// Waits for a condition while reads keep threads of the runtime busy: the one that would wake the others may be among
+/// them.
+async fn until_among_held(app: &App, what: &str, is_met: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_met() {
+        assert!(start.elapsed() < PATIENCE, "never happened: {what}: {:?}", app.relay.overview());
+        tokio::spawn(sleep(Duration::from_millis(1))).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn one_client_leaves_processors_to_others_that_ask() {
+    let (folder, gate) = (tempfile::tempdir().unwrap(), Arc::<Gate>::default());
+    let store = SegmentStore::open(folder.path(), birdhouse_events::TABLES, SegmentOptions::default()).unwrap();
+    let store = HookedStore::new(Arc::new(store), Arc::clone(&gate));
+    let events = Arc::new(Events::open(Arc::new(store), [1; 16], EventsOptions::default()).unwrap());
+    events.accept(&[&event(1, 1, 1, &[])]).unwrap();
+    let proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    let settings = Settings { proxies, reads: Arc::new(Reads::new(2, 2, 1)), ..Settings::default() };
+    let relay = Relay::new(Arc::clone(&events), settings);
+    let app = App::of(relay, events, folder, Transport::Ws, Proxy::Off).await;
+    let mut clients = vec![app.client_at(HONEST).await.unwrap()];
+    for _ in 0..4 {
+        clients.push(app.client_at(ATTACKER).await.unwrap());
+    }
+    gate.set(true);
+    let opens = Opens(Arc::clone(&gate));
+    let held = || gate.held.load(Ordering::SeqCst);
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.say(json!(["REQ", "one", { "limit": 1 }])).await;
+        if number == 0 {
+            until_among_held(&app, "the honest client reads", || held() == 1).await;
+        }
+    }
+    let waiting = || app.relay.overview().turns.now;
+    until_among_held(&app, "all but one of the others wait for a processor", || waiting() == 3).await;
+    assert_eq!(held(), 2);
+    drop(opens);
+    for client in &mut clients {
+        assert_eq!(client.hear().await[0], "EVENT");
+    }
 }

@@ -23,7 +23,7 @@ use crate::cluster::replicas;
 use crate::index::Setup;
 use crate::operator::{Bitcoin, Control, NodeWatch, Shown, ctl, ops, status};
 use crate::process::{Level, Shutdown, systemd};
-use crate::services::{self, ELECTRUM, OnPanic, Rates, SAMPLE_INTERVAL, Service};
+use crate::services::{self, ELECTRUM, OnPanic, Rates, SAMPLE_INTERVAL, Service, Shared};
 use crate::sockets::{BoundListener, Endpoint, welcome};
 use crate::storage::IndexStore;
 
@@ -46,8 +46,8 @@ pub(crate) fn serve(
     until: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     let runtime = runtime(app)?;
-    let ids = ConnectionIds::default();
-    let bound = runtime.block_on(Bound::open(app, &ids))?;
+    let shared = Shared { ids: ConnectionIds::default(), reads: app.limits.reads() };
+    let bound = runtime.block_on(Bound::open(app, &shared))?;
     let reload = Reload { flags: app.flags.clone(), level: level.clone(), services: bound.services.list.clone() };
     let control = Arc::new(control(app, shutdown, level, &bound.services)?);
     let listeners: Vec<BoundListener> =
@@ -249,8 +249,8 @@ struct Bound {
 }
 
 impl Bound {
-    async fn open(app: &App, ids: &ConnectionIds) -> Result<Self> {
-        let services = app.services.bind(app.bitcoin.as_ref(), ids).await?;
+    async fn open(app: &App, shared: &Shared) -> Result<Self> {
+        let services = app.services.bind(app.bitcoin.as_ref(), shared).await?;
         let replicas = match &app.replicas {
             None => None,
             Some(plans) => Some(bind_replicas(plans, app).await?),

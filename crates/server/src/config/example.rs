@@ -175,7 +175,12 @@ fn limits() -> String {
     let tables: [(&str, &str, usize, String); 5] = [
         ("public", "Limits for unknown clients of wallets' listeners", 2, Limits::manual()),
         ("private", "Limits for the operator's own clients", 3, Limits::manual()),
-        ("server", "Limits that all listeners of wallets share; processors also holds for REST", 2, Limits::manual()),
+        (
+            "server",
+            "Limits that all listeners of wallets share; the first three hold for REST and relay, too",
+            2,
+            Limits::manual(),
+        ),
         ("relay", "Limits of the relay", 2, birdhouse_relay::Limits::manual()),
         ("rest", "Limits of the REST API", 2, birdhouse_esplora::Limits::manual()),
     ];

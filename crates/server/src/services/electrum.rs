@@ -10,9 +10,10 @@ use birdhouse_chain::Index;
 use birdhouse_clients::SlowKind;
 use birdhouse_dashboard::Status;
 use birdhouse_electrum::{Limits, Server, Settings};
-use birdhouse_net::{ConnectionIds, ConnectionInfo};
+use birdhouse_net::ConnectionInfo;
 use bitcoin::Network;
 
+use super::Shared;
 use super::page::{Page, count_of};
 use super::rates::PerSecond;
 use super::service::{ELECTRUM, OnPanic, Overview, Service, Serving, Stopped, by_listener};
@@ -35,7 +36,7 @@ pub(super) struct Opened {
 
 /// The bound server for wallets.
 pub(super) struct Electrum {
-    pub(super) server: Server,
+    server: Server,
     index: Arc<Index>,
     sockets: Sockets<Limits>,
 }
@@ -79,10 +80,11 @@ impl Opened {
         self.listeners.iter_mut().map(|plan| &mut plan.limits.connections)
     }
 
-    pub(super) async fn bind(&self, setup: &Setup, ids: &ConnectionIds) -> Result<Electrum> {
+    pub(super) async fn bind(&self, setup: &Setup, shared: &Shared) -> Result<Electrum> {
         let (folder, names) = &self.certificate;
         let sockets = Sockets::open(ELECTRUM, &self.listeners, folder, names).await?;
-        let settings = Settings { connection_ids: ids.clone(), ..self.settings.clone() };
+        let (connection_ids, reads) = (shared.ids.clone(), Some(Arc::clone(&shared.reads)));
+        let settings = Settings { connection_ids, reads, ..self.settings.clone() };
         let index = Arc::clone(&setup.index);
         Ok(Electrum {
             server: Server::new(Arc::clone(&index), setup.node_of_clients.clone(), settings),
@@ -212,7 +214,7 @@ fn waits(overview: &birdhouse_electrum::Overview, page: &mut Page<'_>) -> Writte
     let turns = &overview.turns;
     page.labelled_gauges(
         "electrum_waiting_clients",
-        "Turns that are waited for: of processors and node by wallets and REST, of the disk by wallets.",
+        "Turns that are waited for, by clients of all protocols.",
         turns.iter().map(|(resource, waiting)| ([("resource", *resource)], count_of(waiting.now))),
     )?;
     page.labelled_counters(

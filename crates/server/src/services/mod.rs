@@ -15,7 +15,7 @@ mod service;
 use std::sync::Arc;
 
 use anyhow::Result;
-use birdhouse_net::{Certificate, ConnectionIds};
+use birdhouse_net::{Certificate, ConnectionIds, Reads};
 use birdhouse_relay::Relay;
 
 pub(crate) use self::page::{Page, count_of};
@@ -33,6 +33,15 @@ pub(crate) struct Opened {
     electrum: Option<electrum::Opened>,
     rest: Option<rest::Opened>,
     pub(crate) relay: Option<relay::Opened>,
+}
+
+/// Values of the process that it lends to each of them.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Numbers for connections.
+    pub(crate) ids: ConnectionIds,
+    /// Turns of processors, of the disk and of the node.
+    pub(crate) reads: Arc<Reads>,
 }
 
 /// The services that are bound.
@@ -69,19 +78,19 @@ impl Opened {
     }
 
     /// Binds them, and starts their tasks in the current runtime.
-    pub(crate) async fn bind(&self, index: Option<&Arc<Setup>>, ids: &ConnectionIds) -> Result<Bound> {
+    pub(crate) async fn bind(&self, index: Option<&Arc<Setup>>, shared: &Shared) -> Result<Bound> {
         let Self { electrum, rest, relay } = self;
         let electrum = match electrum.as_ref().zip(index) {
             None => None,
-            Some((electrum, setup)) => Some(electrum.bind(setup, ids).await?),
+            Some((electrum, setup)) => Some(electrum.bind(setup, shared).await?),
         };
         let relay = match relay {
             None => None,
-            Some(relay) => Some(relay.bind(ids).await?),
+            Some(relay) => Some(relay.bind(shared).await?),
         };
-        let rest = match (rest, index, &electrum) {
-            (Some(rest), Some(setup), Some(electrum)) => Some(rest.bind(setup, ids, &electrum.server).await?),
-            _ => None,
+        let rest = match rest.as_ref().zip(index) {
+            None => None,
+            Some((rest, setup)) => Some(rest.bind(setup, shared).await?),
         };
         let relay_of_commands = relay.as_ref().map(|relay| Arc::clone(&relay.relay));
         let mut list: Vec<Arc<dyn Service>> = Vec::new();

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
-use birdhouse_net::{ConnectionIds, ConnectionInfo};
+use birdhouse_net::ConnectionInfo;
 use birdhouse_relay::{FreeDisk, Relay, RelayWriter, RuleBook, Settings};
 use birdhouse_store::{SegmentOptions, SegmentStore};
 
+use super::Shared;
 use super::relay_overview::State;
 use super::relay_settings;
 use super::service::{Overview, RELAY, Service, Serving, Stopped};
@@ -178,10 +179,11 @@ impl Opened {
     }
 
     /// Binds its listeners, and starts its background tasks in the current runtime.
-    pub(super) async fn bind(&self, ids: &ConnectionIds) -> Result<Nostr> {
+    pub(super) async fn bind(&self, shared: &Shared) -> Result<Nostr> {
         let (folder, names) = &self.certificate;
         let sockets = Sockets::open(RELAY, &self.listeners, folder, names).await?;
-        let settings = Settings { connection_ids: ids.clone(), ..self.settings.clone() };
+        let (connection_ids, reads) = (shared.ids.clone(), Arc::clone(&shared.reads));
+        let settings = Settings { connection_ids, reads, ..self.settings.clone() };
         let (events, rules) = (Arc::clone(&self.events), Arc::clone(&self.rules));
         let relay = match &self.writer {
             None => Relay::with_rules(events, settings, rules),

@@ -134,7 +134,11 @@ fn queries(overview: &Overview, page: &mut Page<'_>) -> Written {
         "Bytes of events that wait to be judged and stored.",
         count_of(overview.waiting_event_bytes),
     )?;
-    page.gauge("relay_waiting_clients", "Clients that wait for a processor.", count_of(overview.turns.now))?;
-    page.counter("relay_waits", "Waits of clients for a processor.", overview.turns.turns)?;
+    page.gauge(
+        "relay_waiting_clients",
+        "Turns of a processor that are waited for, by clients of all protocols.",
+        count_of(overview.turns.now),
+    )?;
+    page.counter("relay_waits", "Turns of a processor that had to be waited for.", overview.turns.turns)?;
     page.counter("relay_wait_seconds", "Time that clients waited for a processor.", overview.turns.time.as_secs_f64())
 }

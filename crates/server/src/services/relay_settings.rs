@@ -62,6 +62,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         retention: Retention(options.relay_retention.iter().flatten().map(retention_rule).collect()),
         disk: FreeDisk::default(),
         connection_ids: ConnectionIds::default(),
+        reads: std::sync::Arc::default(),
     }
 }
 

@@ -11,9 +11,10 @@ use birdhouse_chain::{FilterHeaders, Index};
 use birdhouse_clients::SlowKind;
 use birdhouse_esplora::{Limits, Server, Settings};
 use birdhouse_explorer::PAGES;
-use birdhouse_net::{ConnectionIds, ConnectionInfo, WebPages};
+use birdhouse_net::{ConnectionInfo, WebPages};
 use birdhouse_store::{SegmentOptions, SegmentStore};
 
+use super::Shared;
 use super::page::Page;
 use super::service::{EXPLORER, Overview, PRIVATE_REST, REST, Service, Serving, Stopped, by_listener};
 use crate::config::{Options, Switch};
@@ -113,13 +114,7 @@ impl Opened {
         &mut self.limits.connections
     }
 
-    /// Binds both. They take turns with wallets to keep processors busy and to call the node.
-    pub(super) async fn bind(
-        &self,
-        setup: &Setup,
-        ids: &ConnectionIds,
-        wallets: &birdhouse_electrum::Server,
-    ) -> Result<Rest> {
+    pub(super) async fn bind(&self, setup: &Setup, shared: &Shared) -> Result<Rest> {
         let (folder, names) = &self.certificate;
         let api = Sockets::open(REST, &self.listeners, folder, names).await?;
         let private = Sockets::open(PRIVATE_REST, &self.private, folder, names).await?;
@@ -133,9 +128,8 @@ impl Opened {
             limits: self.limits.clone(),
             filters: self.filters.clone(),
             pages: self.pages.clone(),
-            connection_ids: ids.clone(),
-            processors: wallets.processors(),
-            node_calls: wallets.node_calls(),
+            connection_ids: shared.ids.clone(),
+            reads: Arc::clone(&shared.reads),
             ..Settings::new(setup.network)
         };
         Ok(Rest {
