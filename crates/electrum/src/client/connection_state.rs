@@ -15,7 +15,7 @@ use crate::protocol::{
     Answer, Args, Naming, OutpointState, OutpointStatus, Prospect, Script, Status, Subject, SubjectState, TipHeader,
     Version, VersionRange,
 };
-use crate::request::{ConnectionRequest, IndexRequest, Lookup, MemoryRequest, Query, Request, Work};
+use crate::request::{ConnectionRequest, IndexRequest, Lookup, MemoryRequest, Query, Read, Request, Work};
 
 /// State of one connection.
 #[derive(Debug, Default)]
@@ -74,11 +74,12 @@ struct Subscribe {
 
 impl Subscribe {
     /// Returns the subscription that a request asks for.
-    fn of(request: &Request) -> Option<Self> {
-        let (subject, hint) = match request {
-            Request::Memory(MemoryRequest::HeadersSubscribe) => (Subject::Tip, None),
-            Request::Index(IndexRequest::Lookup(Lookup::Subscribe(script))) => (Subject::Script(*script), None),
-            Request::Index(IndexRequest::Query(Query::OutpointSubscribe { outpoint, hint })) => {
+    fn of(work: &Work) -> Option<Self> {
+        let Work::Read(read) = work else { return None };
+        let (subject, hint) = match read {
+            Read::Memory(MemoryRequest::HeadersSubscribe) => (Subject::Tip, None),
+            Read::Index(IndexRequest::Lookup(Lookup::Subscribe(script))) => (Subject::Script(*script), None),
+            Read::Index(IndexRequest::Query(Query::OutpointSubscribe { outpoint, hint })) => {
                 (Subject::Outpoint(*outpoint), *hint)
             }
             _ => return None,
@@ -146,13 +147,11 @@ impl ConnectionState {
         if !matches!(request, Request::Connection(ConnectionRequest::Version(_))) && self.greeting == Greeting::Silent {
             self.greeting = Greeting::Skipped;
         }
-        let subscribe = Subscribe::of(&request);
         let work = match request {
             Request::Connection(request) => return self.answer(request, software),
-            Request::Memory(request) => Work::Memory(request),
-            Request::Index(request) => Work::Index(request),
-            Request::Node(request) => Work::Node(request),
+            Request::Work(work) => work,
         };
+        let subscribe = Subscribe::of(&work);
         if let Some(subscribe) = subscribe {
             if let Err(error) = self.check_room(subscribe, subscriptions_max) {
                 return Admission::Answer(Err(error));

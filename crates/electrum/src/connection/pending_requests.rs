@@ -178,7 +178,7 @@ fn admit(items: Vec<Item<'_>>, state: &mut ConnectionState, terms: Terms<'_>) ->
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::request::{FeeQuery, IndexRequest, MemoryRequest, Work};
+    use crate::request::{FeeQuery, IndexRequest, MemoryRequest, Read, Work};
     use proptest::prelude::*;
 
     /// The calls of a line that a fresh client sends.
@@ -257,7 +257,7 @@ mod tests {
         let calls = calls(br#"{"method":"server.ping"}"#).unwrap();
         assert!(matches!(
             &calls[..],
-            [Call { slot: Slot { id: None, .. }, task: Task::Run(Work::Memory(MemoryRequest::Ping)) }]
+            [Call { slot: Slot { id: None, .. }, task: Task::Run(Work::Read(Read::Memory(MemoryRequest::Ping))) }]
         ));
     }
 
@@ -266,6 +266,7 @@ mod tests {
         let line = br#"[{"id":0,"method":"server.version","params":["c",["1.4","1.6"]]},
             {"id":1,"method":"mempool.get_info"}]"#;
         let calls = calls(&line[..]).unwrap();
-        assert!(matches!(&calls[1].task, Task::Run(Work::Index(IndexRequest::Fees(FeeQuery::MempoolInfo)))));
+        let fees = IndexRequest::Fees(FeeQuery::MempoolInfo);
+        assert!(matches!(&calls[1].task, Task::Run(Work::Read(Read::Index(request))) if *request == fees));
     }
 }

@@ -12,15 +12,8 @@ use tracing::error;
 use crate::error::RpcError;
 use crate::methods::{HeaderChain, broadcast, fees, headers, outpoints, scripts, transactions};
 use crate::protocol::Answer;
-use crate::request::{FeeQuery, IndexRequest, Lane, Lookup, MemoryRequest, NodeRequest, Query};
+use crate::request::{FeeQuery, IndexRequest, Lane, Lookup, MemoryRequest, NodeRequest, Query, Read};
 use crate::service::{Service, View};
-
-/// A request that memory or the index answers.
-#[derive(Debug)]
-pub(super) enum Read {
-    Memory(MemoryRequest),
-    Index(IndexRequest),
-}
 
 /// Outcome of a read.
 #[derive(Debug)]
@@ -38,16 +31,6 @@ pub(super) enum NodeCall {
     Transaction(Txid),
     /// Fees that are not cached.
     Fees(FeeQuery),
-}
-
-impl Read {
-    /// Returns the lane that the request counts for.
-    pub(super) fn lane(&self) -> Lane {
-        match self {
-            Self::Memory(_) => Lane::Memory,
-            Self::Index(_) => Lane::Index,
-        }
-    }
 }
 
 impl NodeCall {
@@ -82,11 +65,6 @@ pub(super) fn read(service: &Service, view: &View, read: &Read) -> Step {
     step.unwrap_or_else(|error| Step::Done(Err(error)))
 }
 
-/// Answers a request from memory.
-pub(super) fn read_memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Answer, RpcError> {
-    catch(|| memory(service, view, request))
-}
-
 /// Answers a lookup for which a few rows of the index are enough; returns `None` if it takes more.
 pub(super) fn read_inline(view: &View, lookup: &Lookup) -> Option<Step> {
     let step = catch(|| Ok(snapshot(view)?.within_budget(|at| look_up(at, lookup, view.entries_max))?));
@@ -98,15 +76,16 @@ pub(super) fn ask(service: &Service, view: &View, call: &NodeCall) -> Result<Ans
     catch(|| node(service, view, call))
 }
 
-/// Returns the answer to an index request where memory happens to hold it.
-pub(super) fn known(view: &View, request: &IndexRequest) -> Option<Answer> {
-    let at = view.snapshot.as_ref().ok()?;
-    let scripthash = match request {
-        IndexRequest::Lookup(Lookup::Subscribe(script)) => &script.hash,
-        IndexRequest::Lookup(Lookup::Status(scripthash)) => scripthash,
-        _ => return None,
+/// Returns the answer to a request where it is short and memory holds it, always or this time.
+pub(super) fn known(service: &Service, view: &View, read: &Read) -> Option<Result<Answer, RpcError>> {
+    let scripthash = match read {
+        Read::Memory(request) => return request.is_short().then(|| catch(|| memory(service, view, request))),
+        Read::Index(IndexRequest::Lookup(Lookup::Subscribe(script))) => &script.hash,
+        Read::Index(IndexRequest::Lookup(Lookup::Status(scripthash))) => scripthash,
+        Read::Index(_) => return None,
     };
-    at.known_status(scripthash).map(Answer::Status)
+    let status = view.snapshot.as_ref().ok()?.known_status(scripthash)?;
+    Some(Ok(Answer::Status(status)))
 }
 
 /// Runs `work` and turns a panic, which is a fault of ours, into an internal error. The panic hook and this function

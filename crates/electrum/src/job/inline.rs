@@ -12,9 +12,8 @@
 use std::sync::Arc;
 
 use crate::job::dispatch;
-use crate::job::dispatch::Read;
 use crate::job::shared::Job;
-use crate::request::IndexRequest;
+use crate::request::{IndexRequest, Read};
 
 /// Answers the job on this thread. Returns false if threads must.
 pub(super) fn answer(job: &Arc<Job>) -> bool {

@@ -25,9 +25,9 @@ use self::replies::Replies;
 use self::shared::Job;
 use crate::client::Client;
 use crate::error::RpcError;
-use crate::job::dispatch::{NodeCall, Read};
+use crate::job::dispatch::NodeCall;
 use crate::protocol::Answer;
-use crate::request::{Lane, Work};
+use crate::request::{Lane, Read, Work};
 use crate::service::{Service, View};
 
 /// Requests with short answers that are answered from memory at once; the others go with the reads, in turns.
@@ -81,16 +81,11 @@ impl Sorted {
             sorted.slots.push(slot);
             match task {
                 Task::Answered(result) => sorted.answered.push((index, Lane::Memory, result)),
-                Task::Run(Work::Memory(request)) if sorted.answered.len() < INLINE_MAX && request.is_short() => {
-                    let result = dispatch::read_memory(service, view, &request);
-                    sorted.answered.push((index, Lane::Memory, result));
-                }
-                Task::Run(Work::Memory(request)) => sorted.reads.push((index, Read::Memory(request))),
-                Task::Run(Work::Index(request)) => {
+                Task::Run(Work::Read(read)) => {
                     let has_room = sorted.answered.len() < INLINE_MAX;
-                    match has_room.then(|| dispatch::known(view, &request)).flatten() {
-                        Some(answer) => sorted.answered.push((index, Lane::Index, Ok(answer))),
-                        None => sorted.reads.push((index, Read::Index(request))),
+                    match has_room.then(|| dispatch::known(service, view, &read)).flatten() {
+                        Some(result) => sorted.answered.push((index, read.lane(), result)),
+                        None => sorted.reads.push((index, read)),
                     }
                 }
                 Task::Run(Work::Node(request)) => sorted.asks.push((index, NodeCall::Request(request))),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::job::dispatch::Read;
+use crate::request::Read;
 
 /// Reads in the order of their requests, shared by the threads that do them.
 #[derive(Debug)]

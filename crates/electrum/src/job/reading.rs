@@ -15,9 +15,9 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use crate::job::dispatch;
-use crate::job::dispatch::Read;
 use crate::job::replies::too_large;
 use crate::job::shared::Job;
+use crate::request::Read;
 
 /// Threads that read for one job at one time.
 const PARALLEL_MAX: usize = 16;

@@ -1,4 +1,4 @@
-//! Requests as values, sorted into lanes by what answers them.
+//! Requests as values, sorted once into lanes by what answers them.
 //!
 //! [`parse`] turns a method name and JSON parameters into a [`Request`]. Each lane has an enum of its own, so the code
 //! of a lane matches its own requests and no others.
@@ -16,20 +16,25 @@ use crate::protocol::{BlockName, FeaturesForm, HeadersForm, Script, VersionRange
 pub(crate) enum Request {
     /// Answered by the state of the connection, as it is admitted.
     Connection(ConnectionRequest),
-    /// Answered from memory.
-    Memory(MemoryRequest),
-    /// Answered from the index, which may wait for the disk.
-    Index(IndexRequest),
+    /// Left to run after admission.
+    Work(Work),
+}
+
+/// A request that runs after admission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Work {
+    Read(Read),
     /// Answered by the node.
     Node(NodeRequest),
 }
 
-/// A request left to run after admission: all but those of the connection.
-#[derive(Debug)]
-pub(crate) enum Work {
+/// A request that this server answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Answered from memory.
     Memory(MemoryRequest),
+    /// Answered from the index, which may wait for the disk.
     Index(IndexRequest),
-    Node(NodeRequest),
 }
 
 /// Label of the latency metrics: what answers a request. Requests of the connection count as memory.
@@ -79,10 +84,27 @@ pub(crate) enum MemoryRequest {
     MempoolRecent,
 }
 
+/// Digits of a reply to a ping from which it is not short.
+const SHORT_PONG_DIGITS: u32 = 1000;
+
 impl MemoryRequest {
     /// Returns true if its answer is short, whoever asks.
     pub(crate) fn is_short(&self) -> bool {
-        !matches!(self, Self::PaddedPing(1000..) | Self::Mempool(_))
+        match self {
+            Self::PaddedPing(digits) => *digits < SHORT_PONG_DIGITS,
+            Self::Mempool(_) => false,
+            Self::Ping
+            | Self::Features(_)
+            | Self::Banner
+            | Self::DonationAddress
+            | Self::Peers
+            | Self::AddPeer(_)
+            | Self::Header { .. }
+            | Self::HeadersTip
+            | Self::HeadersSubscribe
+            | Self::FeeHistogram
+            | Self::MempoolRecent => true,
+        }
     }
 }
 
@@ -217,11 +239,25 @@ impl Request {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Connection(request) => request.into(),
-            Self::Memory(request) => request.into(),
-            Self::Index(IndexRequest::Lookup(lookup)) => lookup.into(),
-            Self::Index(IndexRequest::Query(query)) => query.into(),
-            Self::Index(IndexRequest::Fees(query)) => query.into(),
-            Self::Node(request) => request.into(),
+            Self::Work(Work::Read(Read::Memory(request))) => request.into(),
+            Self::Work(Work::Read(Read::Index(IndexRequest::Lookup(lookup)))) => lookup.into(),
+            Self::Work(Work::Read(Read::Index(IndexRequest::Query(query)))) => query.into(),
+            Self::Work(Work::Read(Read::Index(IndexRequest::Fees(query)))) => query.into(),
+            Self::Work(Work::Node(request)) => request.into(),
+        }
+    }
+
+    fn of_index(request: IndexRequest) -> Self {
+        Self::Work(Work::Read(Read::Index(request)))
+    }
+}
+
+impl Read {
+    /// Returns the lane that the request counts for.
+    pub(crate) fn lane(&self) -> Lane {
+        match self {
+            Self::Memory(_) => Lane::Memory,
+            Self::Index(_) => Lane::Index,
         }
     }
 }
@@ -239,9 +275,9 @@ macro_rules! into_request {
 
 into_request! {
     ConnectionRequest => |request| Self::Connection(request);
-    MemoryRequest => |request| Self::Memory(request);
-    Lookup => |lookup| Self::Index(IndexRequest::Lookup(lookup));
-    Query => |query| Self::Index(IndexRequest::Query(query));
-    FeeQuery => |query| Self::Index(IndexRequest::Fees(query));
-    NodeRequest => |request| Self::Node(request);
+    MemoryRequest => |request| Self::Work(Work::Read(Read::Memory(request)));
+    Lookup => |lookup| Self::of_index(IndexRequest::Lookup(lookup));
+    Query => |query| Self::of_index(IndexRequest::Query(query));
+    FeeQuery => |query| Self::of_index(IndexRequest::Fees(query));
+    NodeRequest => |request| Self::Work(Work::Node(request));
 }

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::protocol::BlockName;
-use crate::request::IndexRequest;
+use crate::request::{IndexRequest, Read, Work};
 use serde_json::value::RawValue;
 
 const HASH: &str = "8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161";
@@ -184,7 +184,8 @@ fn a_script_is_named_by_its_hash_or_by_its_bytes() {
 fn a_history_can_be_asked_for_in_part() {
     let ask = |rest: &str| {
         let request = parse("blockchain.scripthash.get_history", &format!("[\"{HASH}\"{rest}]"), Version::V1_4)?;
-        let Request::Index(IndexRequest::Lookup(Lookup::History { from, to, .. })) = request else {
+        let Request::Work(Work::Read(Read::Index(IndexRequest::Lookup(Lookup::History { from, to, .. })))) = request
+        else {
             panic!("{request:?}")
         };
         Ok((from.0, to.map(|height| height.0)))
@@ -203,7 +204,9 @@ fn a_history_can_be_asked_for_in_part() {
 fn an_outpoint_has_a_hint_that_may_be_missing() {
     let ask = |rest: &str| {
         let request = parse("blockchain.outpoint.subscribe", &format!("[\"{HASH}\",1{rest}]"), Version::V1_7)?;
-        let Request::Index(IndexRequest::Query(Query::OutpointSubscribe { outpoint, hint })) = request else {
+        let Request::Work(Work::Read(Read::Index(IndexRequest::Query(Query::OutpointSubscribe { outpoint, hint })))) =
+            request
+        else {
             panic!("{request:?}")
         };
         assert_eq!(outpoint, OutPoint { txid: HASH.parse().unwrap(), vout: 1 });
