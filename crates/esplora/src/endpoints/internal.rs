@@ -21,11 +21,11 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get(
         "/internal/mempool/txs",
         Lane::Blocks,
-        first_of_mempool,
+        page_of_mempool,
         "The first `?max_txs=` of the mempool, by txid.",
     ),
     Route::get("/internal/mempool/txs/all", Lane::Blocks, mempool, "All transactions of the mempool, by txid."),
-    Route::get("/internal/mempool/txs/{txid}", Lane::Blocks, next_of_mempool, "Those of the mempool after another."),
+    Route::get("/internal/mempool/txs/{txid}", Lane::Blocks, page_of_mempool, "Those of the mempool after another."),
     Route::post("/internal/mempool/txs", Lane::Memory, in_mempool, "Those of a list of txids that the mempool has."),
     Route::post("/internal/txs", Lane::Memory, anywhere, "Those of a list of txids that chain or mempool have."),
     Route::post(
@@ -64,17 +64,9 @@ fn mempool(question: &Question<'_>) -> Answer {
     transactions(question.network(), page(question, None, usize::MAX)?)
 }
 
-fn first_of_mempool(question: &Question<'_>) -> Answer {
-    transactions(question.network(), page(question, None, page_size(question))?)
-}
-
-fn next_of_mempool(question: &Question<'_>) -> Answer {
-    let last = question.params.txid("txid")?;
-    transactions(question.network(), page(question, Some(last), page_size(question))?)
-}
-
-fn page_size(question: &Question<'_>) -> usize {
-    question.params.query("max_txs").and_then(|max| max.parse().ok()).unwrap_or(INTERNAL_PAGE).min(INTERNAL_PAGE)
+fn page_of_mempool(question: &Question<'_>) -> Answer {
+    let (last, count) = (question.params.cursor(), question.params.page_size(INTERNAL_PAGE));
+    transactions(question.network(), page(question, last, count)?)
 }
 
 /// The first transactions of the mempool after one, by txid.

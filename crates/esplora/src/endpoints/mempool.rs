@@ -17,8 +17,8 @@ const RECENT_S: u32 = 5;
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/mempool", Lane::Memory, mempool, "The mempool in numbers."),
     Route::get("/mempool/txids", Lane::Blocks, txids, "The ids of all transactions in the mempool."),
-    Route::get("/mempool/txids/page", Lane::Blocks, first_txids, "10000 of them, in order."),
-    Route::get("/mempool/txids/page/{txid}", Lane::Blocks, next_txids, "10000 of them after another, in order."),
+    Route::get("/mempool/txids/page", Lane::Blocks, page_of_txids, "10000 of them, in order."),
+    Route::get("/mempool/txids/page/{txid}", Lane::Blocks, page_of_txids, "10000 of them after another, in order."),
     Route::get("/mempool/recent", Lane::Memory, recent, "The ten transactions that came last."),
     Route::get("/fee-estimates", Lane::Figures, fee_estimates, "Fee rates in sat/vB by confirmation target in blocks."),
 ];
@@ -38,21 +38,13 @@ fn txids(question: &Question<'_>) -> Answer {
     Reply::json(question.room, &Each::of(question.at.mempool().txids()), Cache::SHORT)
 }
 
-fn first_txids(question: &Question<'_>) -> Answer {
-    txids_after(question, None)
-}
-
-fn next_txids(question: &Question<'_>) -> Answer {
-    txids_after(question, Some(question.params.txid("txid")?))
-}
-
-fn txids_after(question: &Question<'_>, last: Option<Txid>) -> Answer {
-    let count = question.params.query("max_txs").and_then(|max| max.parse().ok()).unwrap_or(TXIDS_PAGE);
+fn page_of_txids(question: &Question<'_>) -> Answer {
+    let (last, count) = (question.params.cursor(), question.params.page_size(TXIDS_PAGE));
     let _lent = question.room.lend(question.at.mempool().len() * size_of::<&Txid>())?;
     let all = question.at.mempool().txids();
     let mut txids: Vec<&Txid> = all.filter(|txid| last.is_none_or(|last| **txid > last)).collect();
     txids.sort_unstable();
-    txids.truncate(count.min(TXIDS_PAGE));
+    txids.truncate(count);
     Reply::json(question.room, &txids, Cache::SHORT)
 }
 

@@ -65,14 +65,7 @@ fn newest(question: &Question<'_>) -> Answer {
 /// An unknown cursor has nothing before it.
 fn confirmed(question: &Question<'_>) -> Answer {
     let script = script(question)?;
-    let cursor = match question.params.text("txid") {
-        "" => None,
-        txid => match txid.parse::<Txid>() {
-            Ok(txid) => Some(txid),
-            Err(_) => return Err(Failure::bad_request("Invalid hex string")),
-        },
-    };
-    transactions_json(question, question.at.list_history(&script, cursor, PAGE)?, Cache::SHORT)
+    transactions_json(question, question.at.list_history(&script, question.params.cursor(), PAGE)?, Cache::SHORT)
 }
 
 fn unconfirmed(question: &Question<'_>) -> Answer {
@@ -104,17 +97,8 @@ fn unspent(question: &Question<'_>) -> Answer {
 
 fn summary(question: &Question<'_>) -> Answer {
     let script = script(question)?;
-    let cursor = match question.params.text("txid") {
-        "" => None,
-        txid => Some(txid.parse::<Txid>().map_err(|_| Failure::bad_request("Invalid hex string"))?),
-    };
-    if let Some(cursor) = cursor
-        && question.at.confirmation(cursor)?.is_none()
-    {
-        return Err(Failure::unprocessable("after_txid not found"));
-    }
-    let count = max_txs(question).unwrap_or(SUMMARY_PAGE).min(SUMMARY_PAGE);
-    let changes = question.at.balance_changes(&script, cursor, count)?;
+    let count = question.params.page_size(SUMMARY_PAGE);
+    let changes = question.at.balance_changes(&script, known(question, question.params.cursor())?, count)?;
     let entry = |change: &birdhouse_chain::BalanceChange| SummaryJson {
         txid: change.txid,
         value: change.value,
@@ -146,18 +130,17 @@ fn newest_of_texts(question: &Question<'_>, parse: impl Fn(&str) -> Result<Scrip
 
 /// The newest transactions of scripts, each once: those of the mempool, then confirmed ones, before `after_txid`.
 fn newest_of(question: &Question<'_>, scripts: &[ScriptHash]) -> Answer {
-    let count = max_txs(question).unwrap_or(MEMPOOL_PAGE).min(MEMPOOL_PAGE);
-    let cursor = question.params.query("after_txid").and_then(|txid| txid.parse::<Txid>().ok());
-    if let Some(cursor) = cursor
-        && question.at.confirmation(cursor)?.is_none()
-    {
-        return Err(Failure::unprocessable("after_txid not found"));
-    }
+    let count = question.params.page_size(MEMPOOL_PAGE);
+    let cursor = known(question, question.params.query("after_txid").and_then(|txid| txid.parse().ok()))?;
     transactions_json(question, question.at.list_newest_of_all(scripts, cursor, count)?, Cache::SHORT)
 }
 
-fn max_txs(question: &Question<'_>) -> Option<usize> {
-    question.params.query("max_txs")?.parse().ok()
+/// Refuses a cursor that is no known transaction, where mempool's fork does.
+fn known(question: &Question<'_>, cursor: Option<Txid>) -> Result<Option<Txid>, Failure> {
+    match cursor.map(|cursor| question.at.confirmation(cursor)).transpose()? {
+        Some(None) => Err(Failure::unprocessable("after_txid not found")),
+        Some(Some(_)) | None => Ok(cursor),
+    }
 }
 
 fn by_prefix(_: &Question<'_>) -> Answer {

@@ -40,6 +40,17 @@ impl Params {
         self.text(name).parse().map_err(|_| invalid_hex())
     }
 
+    /// The last transaction of the page before, in the path. Text that is no txid stands for the first page, as in
+    /// Esplora and in mempool's fork.
+    pub(crate) fn cursor(&self) -> Option<Txid> {
+        self.txid("txid").ok()
+    }
+
+    /// The largest number of entries that the client wants, at most `max`.
+    pub(crate) fn page_size(&self, max: usize) -> usize {
+        self.query("max_txs").and_then(|count| count.parse().ok()).unwrap_or(max).min(max)
+    }
+
     /// The block hash in the path.
     pub fn block_hash(&self) -> Result<BlockHash, Failure> {
         self.text("hash").parse().map_err(|_| invalid_hex())

@@ -1,6 +1,7 @@
 //! Requests that are malformed, or ask for what is not there: the right status and text, whatever they hold.
 
 use bitcoin::hashes::{Hash as _, sha256};
+use bitcoin::hex::FromHex as _;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -55,6 +56,14 @@ fn wrong_requests_get_their_status_and_text() {
     assert_eq!(json(&format!("/scripthash/{unknown}/txs")), "[]");
     assert_eq!(json(&format!("/scripthash/{unknown}/txs/chain/{unknown}")), "[]");
     assert_eq!(rest.json("/blocks/x"), rest.json("/blocks"));
+    let spent = rest.json(&format!("/block/{tip}/txs"))[0]["vout"][0]["scriptpubkey"].as_str().unwrap().to_owned();
+    let hash = sha256::Hash::hash(&Vec::<u8>::from_hex(&spent).unwrap());
+    for pages in ["txs/chain", "txs/summary"] {
+        let first = rest.json(&format!("/scripthash/{hash}/{pages}"));
+        assert_ne!(first.as_array().unwrap().len(), 0);
+        assert_eq!(rest.json(&format!("/scripthash/{hash}/{pages}/x")), first);
+    }
+    assert_eq!(rest.json("/mempool/txids/page/x"), rest.json("/mempool/txids/page"));
     let status = rest.json(&format!("/block/{genesis}/status"));
     assert_eq!((&status["height"], &status["in_best_chain"]), (&0.into(), &true.into()));
     let deleted = ureq::delete(format!("{}/tx", rest.url())).config().http_status_as_error(false).build().call();
