@@ -9,6 +9,7 @@ mod common;
 mod damaged;
 mod derived;
 mod follower;
+mod forgotten;
 mod front;
 mod kill;
 mod mempool;
