@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use birdhouse_chain::{BuildOptions, FilterHeaders, Height, Index, Profile, Secret, Snapshot};
+use birdhouse_chain::{BuildOptions, DerivedIndex, FilterHeaders, Height, Index, Profile, Secret, Snapshot};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
 use birdhouse_store::{MemoryStore, SegmentOptions, SegmentStore, Store};
 use birdhouse_testkit::live::{LiveNode, Move};
@@ -60,9 +60,9 @@ fn of_core(node: &Bitcoind, hash: &str) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Computes the headers of a snapshot's chain, and compares all filters and headers with Core's.
-fn compare(world: &World, filters: &FilterHeaders) {
-    let at = world.snapshot();
-    while filters.advance(&at).unwrap() {}
+fn compare(world: &World, derived: &Arc<DerivedIndex>) {
+    let (at, filters) = (world.snapshot(), FilterHeaders::among(&[Arc::clone(derived)]).unwrap());
+    while derived.advance(&at).unwrap() {}
     let blocks = at.tip().height.0 + 1;
     assert_eq!(filters.len(&at), blocks);
     for height in (0..blocks).map(Height) {
@@ -81,7 +81,8 @@ fn filters_and_headers_are_those_of_core_over_blocks_and_reorgs() {
     let folder = tempfile::tempdir().unwrap();
     let open =
         || -> Arc<dyn Store> { Arc::new(SegmentStore::open(folder.path(), &[], SegmentOptions::default()).unwrap()) };
-    let mut filters = FilterHeaders::open(open(), 2).unwrap();
+    let open = || Arc::new(DerivedIndex::open(open(), FilterHeaders::derived(), 2).unwrap());
+    let mut filters = open();
     compare(&world, &filters);
     for depth in [1, 3, 12] {
         let stale = world.snapshot();
@@ -95,7 +96,7 @@ fn filters_and_headers_are_those_of_core_over_blocks_and_reorgs() {
         compare(&world, &filters);
         assert!(filters.len(&stale) < stale.tip().height.0 + 1, "nor do the new ones to the stale chain");
         drop(filters);
-        filters = FilterHeaders::open(open(), 2).unwrap();
+        filters = open();
         assert_eq!(filters.len(&at), at.tip().height.0 + 1, "they are durable");
     }
 }

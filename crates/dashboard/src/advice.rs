@@ -1,6 +1,6 @@
 //! Warnings: states that need a person, each with its remedy.
 
-use crate::status::{Relay, Status, Warning};
+use crate::status::{Derived, Relay, Status, Warning};
 
 /// Free disk space below which it is short.
 const DISK_FREE_MIN: u64 = 5_000_000_000;
@@ -23,6 +23,7 @@ const REMEDIES: &[(&str, &str)] = &[
 pub fn warnings(status: &Status) -> Vec<Warning> {
     let remedy = REMEDIES.iter().find(|(state, _)| *state == status.state);
     let mut warnings: Vec<Warning> = remedy.map(|(_, advice)| warning(&status.health, advice)).into_iter().collect();
+    warnings.extend(status.bitcoin.iter().flat_map(|bitcoin| &bitcoin.derived).filter_map(of_derived));
     warnings.extend(status.relay.iter().flat_map(of_relay));
     if let Some(free) = status.disk_free_bytes.filter(|free| *free < DISK_FREE_MIN) {
         let text = format!("The disk of the data folder has {} left.", birdhouse_web::amounts::bytes(free));
@@ -35,6 +36,11 @@ pub fn warnings(status: &Status) -> Vec<Warning> {
         warnings.push(warning(&text, "Raise the limit: LimitNOFILE= in the unit, or `ulimit -n`."));
     }
     warnings
+}
+
+fn of_derived(derived: &Derived) -> Option<Warning> {
+    let text = format!("Failed to compute {}: {}", derived.name, derived.failure.as_ref()?);
+    Some(warning(&text, "Do what the message says. Everything else goes on, and Birdhouse tries again by itself."))
 }
 
 fn of_relay(relay: &Relay) -> Vec<Warning> {
@@ -59,6 +65,7 @@ fn warning(text: &str, advice: &str) -> Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::Bitcoin;
 
     #[test]
     fn a_healthy_server_has_no_warnings() {
@@ -81,7 +88,9 @@ mod tests {
             relay_failures: vec!["compaction: damaged".into()],
             ..Relay::default()
         };
+        let derived = Derived { name: "filters".into(), failure: Some("no block".into()), ..Derived::default() };
         let status = Status {
+            bitcoin: Some(Bitcoin { derived: vec![derived, Derived::default()], ..Bitcoin::default() }),
             state: "deep reorg".into(),
             health: "the node leaves".into(),
             disk_free_bytes: Some(1),
@@ -94,8 +103,9 @@ mod tests {
         let texts: Vec<&str> = warnings.iter().map(|warning| warning.text.as_str()).collect();
         assert_eq!(texts[0], "the node leaves");
         assert!(warnings[0].advice.contains("accept-reorg"));
-        assert_eq!(texts[1], "Relay, cannot store events: no space");
-        assert_eq!(texts[2], "Relay, compaction: damaged");
-        assert!(texts[3].contains("1\u{a0}B left") && texts[4].contains("901 of 1000"), "{texts:?}");
+        assert_eq!(texts[1], "Failed to compute filters: no block");
+        assert_eq!(texts[2], "Relay, cannot store events: no space");
+        assert_eq!(texts[3], "Relay, compaction: damaged");
+        assert!(texts[4].contains("1\u{a0}B left") && texts[5].contains("901 of 1000"), "{texts:?}");
     }
 }

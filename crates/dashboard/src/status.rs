@@ -76,8 +76,23 @@ pub struct Bitcoin {
     pub subscriptions: u64,
     /// Clients that wait for processor, disk or node.
     pub waiting_clients: u64,
+    /// Derived indexes that are on.
+    pub derived: Vec<Derived>,
     /// The first build, while it runs.
     pub build: Option<Build>,
+}
+
+/// An index that is computed from blocks beside that of the chain.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Derived {
+    /// Its name.
+    pub name: String,
+    /// Blocks that it covers.
+    pub blocks: u32,
+    /// Blocks of the chain.
+    pub of_blocks: u32,
+    /// The failure of its last attempt to go on.
+    pub failure: Option<String>,
 }
 
 /// Progress of the first build.
@@ -188,7 +203,7 @@ pub struct SlowKind {
 /// Bytes of a table, or of all tables of one sort.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableSize {
-    /// `index` or `relay`.
+    /// `index`, `relay`, or the name of a derived index.
     pub part: String,
     /// Name of the table or array.
     pub table: String,
@@ -255,7 +270,9 @@ mod tests {
     #[test]
     fn a_status_without_a_half_comes_back_from_its_json_without_it() {
         let relay = Relay { relay_state: "serving".into(), ..Relay::default() };
-        let bitcoin = Bitcoin { network: "regtest".into(), build: Some(Build::default()), ..Bitcoin::default() };
+        let derived = vec![Derived { name: "filters".into(), failure: Some("none".into()), ..Derived::default() }];
+        let bitcoin =
+            Bitcoin { network: "regtest".into(), derived, build: Some(Build::default()), ..Bitcoin::default() };
         for (bitcoin, relay) in [(Some(bitcoin), None), (None, Some(relay))] {
             let status = Status { version: "1".into(), bitcoin, relay, ..Status::default() };
             let text = serde_json::to_string(&status).unwrap();

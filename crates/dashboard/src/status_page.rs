@@ -149,6 +149,11 @@ fn chain(bitcoin: &Bitcoin) -> Markup {
                         None => { (bitcoin.sync_percent) " % built" }
                     }
                 }))
+                @for one in &bitcoin.derived {
+                    (fact(&one.name, &html! {
+                        (amounts::count(one.blocks.into())) " of " (amounts::count(one.of_blocks.into())) " blocks"
+                    }))
+                }
                 @if let Some(hash) = &bitcoin.tip_hash { (fact("Tip", &html! { span.whole { (hash) } })) }
                 (fact("Node", &html! {
                     @match (bitcoin.node_silent_s, bitcoin.node_height) {
@@ -330,7 +335,7 @@ fn whole(rate: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::Warning;
+    use crate::status::{Derived, Warning};
 
     #[test]
     fn a_build_shows_its_progress_rate_and_time_left() {
@@ -343,11 +348,18 @@ mod tests {
             blocks_total: 3000,
             left_s: Some(600),
         };
-        let bitcoin = Bitcoin { network: "signet".into(), sync_percent: 25, build: Some(build), ..Bitcoin::default() };
+        let derived = vec![Derived { name: "filters".into(), blocks: 7, of_blocks: 3000, failure: None }];
+        let bitcoin =
+            Bitcoin { network: "signet".into(), sync_percent: 25, derived, build: Some(build), ..Bitcoin::default() };
         let page = status_page(&Status { bitcoin: Some(bitcoin), health: "syncing, 25 %".into(), ..Status::default() });
-        for part in
-            ["The index is being built", "20.00\u{a0}MB each second", "about 10\u{a0}min", "value=\"25\"", "signet"]
-        {
+        for part in [
+            "The index is being built",
+            "20.00\u{a0}MB each second",
+            "about 10\u{a0}min",
+            "value=\"25\"",
+            "signet",
+            "7 of 3\u{202f}000 blocks",
+        ] {
             assert!(page.contains(part), "{part}: {page}");
         }
     }

@@ -41,11 +41,12 @@ impl Widget for Top<'_> {
         // Long warnings wrap, so each has two lines.
         let warning_rows = if warnings.is_empty() { 0 } else { 2 + 2 * rows(warnings.len()) };
         let list_rows = 3 + rows(status.slowest.len().max(status.disk.len()).max(1));
+        let derived_rows = rows(status.bitcoin.as_ref().map_or(0, |bitcoin| bitcoin.derived.len()));
         let [head, progress, alarms, facts, lists] = Layout::vertical([
             Constraint::Length(2),
             Constraint::Length(if build.is_some() { 3 } else { 0 }),
             Constraint::Length(warning_rows),
-            Constraint::Length(10),
+            Constraint::Length(10 + derived_rows),
             Constraint::Length(list_rows),
         ])
         .areas(area);
@@ -97,15 +98,17 @@ fn warning<'a>(text: &'a str, advice: &'a str) -> Line<'a> {
 }
 
 /// A list of terms and values in a box.
-fn boxed(title: &'static str, facts: Vec<(&'static str, String)>) -> Table<'static> {
+fn boxed(title: &'static str, facts: Vec<(&str, String)>) -> Table<'static> {
     let rows = facts.into_iter().map(|(term, value)| Row::new([term.to_owned(), plain(&value)]));
     let block = Block::bordered().title(format!(" {title} "));
     Table::new(rows, [Constraint::Length(14), Constraint::Fill(1)]).block(block)
 }
 
-fn of_chain(bitcoin: &Bitcoin) -> Vec<(&'static str, String)> {
+fn of_chain(bitcoin: &Bitcoin) -> Vec<(&str, String)> {
     let count = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    vec![
+    let derived = bitcoin.derived.iter().take(LIST_ROWS);
+    let derived = derived.map(|one| (one.name.as_str(), format!("{} of {} blocks", one.blocks, one.of_blocks)));
+    let facts = [
         ("index", count(bitcoin.tip_height.map(u64::from))),
         ("node", count(bitcoin.node_height.map(u64::from))),
         ("answered", bitcoin.node_silent_s.map_or_else(|| "-".into(), |s| format!("{} ago", amounts::duration(s)))),
@@ -114,7 +117,8 @@ fn of_chain(bitcoin: &Bitcoin) -> Vec<(&'static str, String)> {
         ("mempool", format!("{} txs", count(bitcoin.mempool_transactions))),
         ("mempool size", bitcoin.mempool_vbytes.map_or_else(|| "-".into(), amounts::vbytes)),
         ("cache", amounts::bytes(bitcoin.cache_bytes)),
-    ]
+    ];
+    facts.into_iter().chain(derived).collect()
 }
 
 fn of_process(status: &Status) -> Vec<(&'static str, String)> {
@@ -182,11 +186,16 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{Protocol, SlowKind, TableSize, Warning};
+    use crate::status::{Derived, Protocol, SlowKind, TableSize, Warning};
 
     fn status() -> Status {
-        let bitcoin =
-            Bitcoin { network: "regtest".into(), tip_height: Some(840_000), sync_percent: 100, ..Bitcoin::default() };
+        let bitcoin = Bitcoin {
+            network: "regtest".into(),
+            tip_height: Some(840_000),
+            sync_percent: 100,
+            derived: vec![Derived { name: "filters".into(), blocks: 7, of_blocks: 840_001, failure: None }],
+            ..Bitcoin::default()
+        };
         Status {
             version: "0.1.0".into(),
             health: "serving at height 840000".into(),
@@ -213,6 +222,7 @@ mod tests {
             "Birdhouse 0.1.0 regtest, up 6 min",
             "serving at height 840000",
             "index          840000",
+            "filters        7 of 840001 blocks",
             "Electrum       31",
             "Electrum history",
             "250",

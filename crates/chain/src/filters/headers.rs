@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use birdhouse_store::{ArraySpec, Store};
+use birdhouse_store::ArraySpec;
 
 use super::basic;
 use crate::block::{BlockError, ProvedBlock};
@@ -58,17 +58,14 @@ impl FilterHeaders {
     /// Name of the derived index.
     pub const NAME: &str = "filters";
 
-    /// Opens the headers in a store of their own. `threads` compute filters of old blocks.
-    ///
-    /// # Errors
-    /// The store is damaged.
-    pub fn open(store: Arc<dyn Store>, threads: usize) -> Result<Self> {
-        Ok(Self(Arc::new(DerivedIndex::open(store, Arc::new(Headers), threads)?)))
+    /// Returns what computes them.
+    pub fn derived() -> Arc<dyn Derived> {
+        Arc::new(Headers)
     }
 
-    /// Returns the derived index that keeps them.
-    pub fn index(&self) -> &Arc<DerivedIndex> {
-        &self.0
+    /// Returns the headers that one of some derived indexes keeps, if any does.
+    pub fn among(all: &[Arc<DerivedIndex>]) -> Option<Self> {
+        all.iter().find(|index| index.name() == Self::NAME).cloned().map(Self)
     }
 
     /// Returns the number of headers that belong to a snapshot's chain: those of the heights below it.
@@ -87,13 +84,5 @@ impl FilterHeaders {
     /// Failures of the store.
     pub fn read(&self, at: &Snapshot, heights: Range<Height>) -> Result<Option<Vec<u8>>> {
         self.0.read(at, 0, heights)
-    }
-
-    /// Computes the next headers of a snapshot's chain; returns false if there are none.
-    ///
-    /// # Errors
-    /// Failures of the source or the store. What was published stays.
-    pub fn advance(&self, at: &Snapshot) -> Result<bool> {
-        self.0.advance(at)
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::derived::{DerivedIndex, DerivedProgress};
+use crate::error::Result;
 use crate::state::Snapshot;
 use crate::tip::index::Index;
 
@@ -62,12 +63,27 @@ impl Index {
         }
     }
 
+    /// Brings the derived indexes to the tip once, one after the other, unless `stop` is set.
+    ///
+    /// # Errors
+    /// The first failure of the source or a store. What was published stays.
+    pub fn catch_up_derived(&self, stop: &AtomicBool) -> Result<()> {
+        // Nothing is built yet.
+        let Ok(at) = self.snapshot() else { return Ok(()) };
+        for index in self.derived() {
+            let mut followed = Followed::of(index);
+            while !stop.load(Ordering::Relaxed) && index.advance(&at)? {
+                followed.log(index.len(&at), at.headers.len());
+            }
+        }
+        Ok(())
+    }
+
     /// Brings the derived indexes to the chain of this one until `stop`, each by a piece in turn. One that fails is
     /// tried again later, and holds up no other.
     pub fn follow_derived(&self, stop: &AtomicBool) {
         let runtime = &*self.shared.runtime;
-        let followed = |index: &Arc<DerivedIndex>| Followed { index: Arc::clone(index), due: None, logged: 0 };
-        let mut all: Vec<Followed> = self.derived().iter().map(followed).collect();
+        let mut all: Vec<Followed> = self.derived().iter().map(Followed::of).collect();
         while !stop.load(Ordering::Relaxed) {
             let Ok(at) = self.snapshot() else {
                 runtime.sleep(LOOK, stop);
@@ -85,6 +101,10 @@ impl Index {
 }
 
 impl Followed {
+    fn of(index: &Arc<DerivedIndex>) -> Self {
+        Self { index: Arc::clone(index), due: None, logged: 0 }
+    }
+
     /// Computes the next piece, unless it failed a moment ago. Returns true if there was one.
     fn advance(&mut self, at: &Snapshot, now: Duration) -> bool {
         if self.due.is_some_and(|due| now < due) {

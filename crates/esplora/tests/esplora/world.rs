@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_chain::source::Node;
-use birdhouse_chain::{BuildOptions, FilterHeaders, Index, Profile, Secret};
+use birdhouse_chain::{BuildOptions, DerivedIndex, FilterHeaders, Index, Profile, Secret};
 use birdhouse_esplora::{Limits, Listener, Server, Settings, Sockets};
 use birdhouse_net::{Proxy, Transport};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
@@ -35,7 +35,7 @@ pub(crate) struct World {
 /// An index of a node's chain, and a server of it.
 pub(crate) struct Rest {
     pub(crate) index: Arc<Index>,
-    filters: Arc<FilterHeaders>,
+    filters: [Arc<DerivedIndex>; 1],
     core: Arc<CoreNode>,
     pub(crate) port: u16,
     /// Of the listener with `/internal`.
@@ -92,8 +92,10 @@ impl Rest {
         let proxied = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let port_of = |socket: &TcpListener| socket.local_addr().unwrap().port();
         let (port, private_port, proxied_port) = (port_of(&socket), port_of(&private), port_of(&proxied));
-        let filters = Arc::new(FilterHeaders::open(Arc::new(MemoryStore::new()), 1).unwrap());
-        let settings = Settings { limits, filters: Some(Arc::clone(&filters)), ..Settings::new(Network::Regtest) };
+        let filters = DerivedIndex::open(Arc::new(MemoryStore::new()), FilterHeaders::derived(), 1).unwrap();
+        let filters = [Arc::new(filters)];
+        let headers = FilterHeaders::among(&filters).map(Arc::new);
+        let settings = Settings { limits, filters: headers, ..Settings::new(Network::Regtest) };
         let server = Server::new(Arc::clone(&index), Some(Arc::clone(&core) as Arc<dyn Node>), settings);
         let listener = Listener { name: "rest".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () };
         let sockets = match crate::PAGES {
@@ -127,7 +129,7 @@ impl Rest {
     /// Computes the headers of the filters of all blocks.
     pub(crate) fn compute_filters(&self) {
         let at = self.index.snapshot().unwrap();
-        while self.filters.advance(&at).unwrap() {}
+        while self.filters[0].advance(&at).unwrap() {}
     }
 
     pub(crate) fn url(&self) -> String {

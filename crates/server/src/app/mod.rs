@@ -89,12 +89,14 @@ impl App {
         let of_files =
             |setup: &Arc<Setup>| Some((Part::Index, setup.index_dir.clone(), Arc::clone(setup.store.files()?)));
         let index = self.bitcoin.iter().filter_map(of_files);
+        let derived = self.bitcoin.iter().flat_map(|setup| &setup.derived);
+        let derived = derived.map(|one| (Part::Derived(one.name), one.folder.clone(), Arc::clone(&one.store)));
         let relay = self
             .services
             .relay
             .iter()
             .filter_map(|relay| Some((Part::Relay, self.data_dir.join(relay::FOLDER), Arc::clone(relay.files()?))));
-        Stores { data_dir: self.data_dir.clone(), stores: index.chain(relay).collect() }
+        Stores { data_dir: self.data_dir.clone(), stores: index.chain(derived).chain(relay).collect() }
     }
 }
 

@@ -57,6 +57,7 @@ pub(crate) fn serve(
     let on_failure = if bound.services.relay.is_some() { BuildFailure::IsRetried } else { BuildFailure::EndsServer };
     let indexing = app.bitcoin.as_ref().map(|setup| start_indexing(setup, shutdown, on_failure));
     let (indexing, failure) = indexing.transpose()?.unzip();
+    app.bitcoin.as_ref().map_or(Ok(()), |setup| setup.follow_derived(shutdown))?;
     let outcome = runtime.block_on(async {
         let mut running: Vec<Running> = bound.services.list.iter().map(Running::start).collect();
         bound.serve_others(&control);

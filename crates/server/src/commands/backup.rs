@@ -18,9 +18,14 @@ pub(crate) fn back_up(options: &Options, folder: &Path) -> Result<ExitCode> {
         Some(done) => done,
         None => Stores::open(options)?.back_up(&folder, Pace::Full)?,
     };
-    let has = |part| if done.parts.contains(&part) { "backed up" } else { "nothing to back up" };
-    println!("index: {}", has(Part::Index));
-    println!("relay: {}", has(Part::Relay));
+    for part in Part::all() {
+        match (done.parts.contains(&part), part) {
+            (true, _) => println!("{}: backed up", part.name()),
+            // One that is off is no news.
+            (false, Part::Derived(_)) => {}
+            (false, _) => println!("{}: nothing to back up", part.name()),
+        }
+    }
     println!("wrote {} and proved the checksums of {} bytes", folder.display(), done.proved_bytes);
     Ok(ExitCode::SUCCESS)
 }
@@ -35,15 +40,19 @@ pub(crate) fn check(options: &Options) -> Result<ExitCode> {
     for (_, place) in &places {
         println!("  {place}");
     }
-    for (part, advice) in [
-        (Part::Index, "index: restore a backup, or remove the index's folder and have it built anew"),
-        (Part::Relay, "relay: restore a backup, or export what can be read and import it into an empty folder"),
-    ] {
-        if places.iter().any(|(damaged, _)| *damaged == part) {
-            println!("{advice}");
-        }
+    for part in Part::all().filter(|part| places.iter().any(|(damaged, _)| damaged == part)) {
+        println!("{}: {}", part.name(), advice(part));
     }
     Ok(if damaged == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the remedy for damage of a part.
+fn advice(part: Part) -> &'static str {
+    match part {
+        Part::Index => "restore a backup, or remove the index's folder and have it built anew",
+        Part::Derived(_) => "remove its folder in that of the index, and it is made again",
+        Part::Relay => "restore a backup, or export what can be read and import it into an empty folder",
+    }
 }
 
 /// Has the running server do it; `None` if none runs.

@@ -1,12 +1,13 @@
-//! `birdhouse verify`: compares the stored rows with rows rebuilt from the blocks.
+//! `birdhouse verify`: rebuilds rows and records of derived indexes from the blocks, and compares the stored ones.
 
+use std::ops::Range;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use birdhouse_chain::Height;
+use birdhouse_chain::{Height, Snapshot};
 
 use crate::config::Options;
-use crate::index::Setup;
+use crate::index::{Setup, derived};
 
 /// Blocks to verify without `--from`, `--to` and `--all`.
 const LAST_BLOCKS: u32 = 1000;
@@ -37,9 +38,29 @@ pub(crate) fn run(options: &Options, from: u32, to: Option<u32>, all: bool) -> R
     for described in &report.described {
         println!("  {described}");
     }
-    if report.differences > 0 {
+    let mut is_whole = report.differences == 0;
+    if !is_whole {
         println!("The index is damaged; remove {} and run `birdhouse index`.", setup.index_dir.display());
-        return Ok(ExitCode::FAILURE);
     }
-    Ok(ExitCode::SUCCESS)
+    for derived in &setup.derived {
+        is_whole &= verify_derived(derived, &snapshot, Height(heights.start)..Height(heights.end))?;
+    }
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns true if the records of these blocks are right, as far as they are computed.
+fn verify_derived(derived: &derived::Opened, at: &Snapshot, heights: Range<Height>) -> Result<bool> {
+    let end = derived.index.len(at);
+    let report = derived.index.verify(at, heights)?;
+    println!(
+        "verified {}, computed below height {end}: {} blocks, {} differences",
+        derived.name, report.blocks, report.differences
+    );
+    for described in &report.described {
+        println!("  {described}");
+    }
+    if report.differences > 0 {
+        println!("It is damaged; remove {}, and it is made again.", derived.folder.display());
+    }
+    Ok(report.differences == 0)
 }

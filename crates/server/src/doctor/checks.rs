@@ -12,7 +12,7 @@ use crate::sockets::bind;
 pub(super) type Check = fn(&Facts) -> Vec<Finding>;
 
 /// Every check, in the order of the report: causes before effects.
-pub(super) const CHECKS: [(&str, Check); 14] = [
+pub(super) const CHECKS: [(&str, Check); 15] = [
     ("settings", settings),
     ("node", node),
     ("rpc rights", rights),
@@ -20,6 +20,7 @@ pub(super) const CHECKS: [(&str, Check); 14] = [
     ("zmq", zmq),
     ("blocks", blocks),
     ("index", index),
+    ("derived index", derived),
     ("relay", relay),
     ("data folder", data_dir),
     ("disk", disk),
@@ -151,6 +152,23 @@ fn index(facts: &Facts) -> Vec<Finding> {
         (_, Some(height), ..) => Finding::ok(format!("at height {height}")),
         (_, None, ..) => Finding::ok("the first build is not finished: the next run resumes it"),
     }]
+}
+
+fn derived(facts: &Facts) -> Vec<Finding> {
+    let finding = |(name, store): &(&str, Store)| match store {
+        Store::Absent => None,
+        Store::InUse => Some(Finding::ok(format!("{name}: a running server has it open"))),
+        Store::Failing(message) => Some(Finding::warn(
+            format!("{name}: {message}"),
+            "do what the message says; everything else goes on, and birdhouse tries again by itself",
+        )),
+        Store::Whole { bytes } => Some(Finding::ok(format!("{name}: {} MB", bytes / 1_000_000))),
+        Store::Broken { folder, error } => Some(Finding::fail(
+            format!("{name}: {error}"),
+            format!("stop birdhouse, remove {} and nothing else, and start it: it is made again", folder.display()),
+        )),
+    };
+    facts.derived.iter().filter_map(finding).collect()
 }
 
 fn relay(facts: &Facts) -> Vec<Finding> {

@@ -28,6 +28,7 @@ fn healthy() -> Facts {
             height: Some(365),
             tip_is_known: Some(true),
         }),
+        derived: vec![("filters", Store::Whole { bytes: GB }), ("other", Store::Absent)],
         relay: Some(Store::Whole { bytes: GB }),
         data_dir: Some(Folder { path: "/data".into(), mode: Some(0o700), is_writable: true }),
         machine: Machine {
@@ -189,4 +190,15 @@ fn faults_of_the_settings_are_found() {
     found_by("settings", Verdict::Warn, &["relay-name", "birdhouse config"], |facts| {
         facts.warnings = vec!["without effect: relay-name".into()];
     });
+}
+
+#[test]
+fn a_derived_index_is_reported_by_its_name() {
+    let derived = |store| move |facts: &mut Facts| facts.derived[0].1 = store;
+    let broken = Store::Broken { folder: "/data/bitcoin/filters".into(), error: "page 3 is damaged".into() };
+    let expected = ["filters: page 3 is damaged", "remove /data/bitcoin/filters and nothing else"];
+    found_by("derived index", Verdict::Fail, &expected, derived(broken));
+    let expected = ["filters: no block", "tries again"];
+    found_by("derived index", Verdict::Warn, &expected, derived(Store::Failing("no block".into())));
+    assert_eq!(findings(derived(Store::InUse)), []);
 }

@@ -21,6 +21,8 @@ pub(super) struct Facts {
     pub(crate) warnings: Vec<String>,
     /// State of the wallets' half; `None` if it is off.
     pub(crate) bitcoin: Option<Bitcoin>,
+    /// State of the derived indexes that are on the disk or in use, by name.
+    pub(super) derived: Vec<(&'static str, Store)>,
     /// State of the relay's store; `None` if the relay is off.
     pub(crate) relay: Option<Store>,
     pub(crate) data_dir: Option<Folder>,
@@ -81,7 +83,7 @@ pub(crate) enum Answer {
     Silent(String),
 }
 
-/// A store of the index or of the relay.
+/// A store of the index, of a derived index or of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Store {
     /// Not made yet.

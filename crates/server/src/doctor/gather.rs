@@ -20,6 +20,7 @@ use x509_cert::der::Decode as _;
 
 use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Port, PortState, Store};
 use crate::config::{Options, ProfileName, secrets};
+use crate::index::derived::{KINDS, Kind};
 use crate::index::{build_space, setup};
 use crate::operator::DAMAGED;
 use crate::process::file_limit;
@@ -94,6 +95,7 @@ fn gather(options: &Options, depth: Depth) -> Facts {
         settings: Ok(()),
         warnings: options.warnings(),
         bitcoin,
+        derived: derived(options, status.as_ref(), depth),
         relay: relay_store(options, status.is_some()),
         machine: machine(options, data_dir.as_deref(), &plans),
         ports: plans.iter().map(|plan| port(plan, status.is_some())).collect(),
@@ -234,6 +236,41 @@ fn index(
     match opened() {
         Ok((bytes, tip)) => (Store::Whole { bytes }, tip),
         Err(error) => (Store::Broken { folder, error: format!("{error:#}") }, None),
+    }
+}
+
+/// Returns the state of each derived index.
+fn derived(options: &Options, status: Option<&Value>, depth: Depth) -> Vec<(&'static str, Store)> {
+    let network = options.has_bitcoin().then(|| setup::network(options).ok()).flatten();
+    let index_dir = network.and_then(|network| options.index_dir(network).ok());
+    let Some((network, index_dir)) = network.zip(index_dir) else { return Vec::new() };
+    let state = |kind: &Kind| match status {
+        Some(status) => derived_in_use(kind.name, status),
+        None => derived_store(kind, network, kind.folder(&index_dir), depth),
+    };
+    KINDS.iter().map(|kind| (kind.name, state(kind))).collect()
+}
+
+/// Returns the state of a derived index of a running server.
+fn derived_in_use(name: &str, status: &Value) -> Store {
+    let all = status["derived"].as_array();
+    match all.and_then(|all| all.iter().find(|one| one["name"] == name)) {
+        None => Store::Absent,
+        Some(one) => one["failure"].as_str().map_or(Store::InUse, |failure| Store::Failing(failure.to_owned())),
+    }
+}
+
+fn derived_store(kind: &Kind, network: Network, folder: PathBuf, depth: Depth) -> Store {
+    if !is_store(&folder) {
+        return Store::Absent;
+    }
+    let opened = open_store(&folder, &[], depth).and_then(|(store, bytes)| {
+        kind.open_in(store, network)?;
+        Ok(bytes)
+    });
+    match opened {
+        Ok(bytes) => Store::Whole { bytes },
+        Err(error) => Store::Broken { folder, error: format!("{error:#}") },
     }
 }
 

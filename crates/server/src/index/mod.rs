@@ -1,8 +1,10 @@
 //! The index of the chain and its sources: the node is found, the store opened, the first build run.
+//! `derived` lists what is computed from blocks and kept beside it.
 //!
 //! May use `cluster` and what that uses.
 
 pub(crate) mod build_space;
+pub(crate) mod derived;
 mod progress;
 pub(crate) mod setup;
 

@@ -13,7 +13,7 @@ use bitcoin::Network;
 use crate::cluster::{cql, follow};
 use crate::config::{Options, ProfileName, secrets};
 use crate::index::build_space::BuildSpace;
-use crate::index::{build_space, progress};
+use crate::index::{build_space, derived, progress};
 use crate::process::{Shutdown, private};
 use crate::storage::{IndexStore, open_files};
 
@@ -25,6 +25,8 @@ const NODE_RETRY: Duration = Duration::from_secs(2);
 pub(crate) struct Setup {
     pub(crate) index: Arc<Index>,
     pub(crate) store: IndexStore,
+    /// The derived indexes that are on.
+    pub(crate) derived: Vec<derived::Opened>,
     /// `None` when a blocks directory is served without a node.
     pub(crate) node: Option<Arc<dyn Node>>,
     /// The same node, with connections for what clients ask for: the index waits for none of them.
@@ -57,6 +59,9 @@ impl Setup {
             (None, Some(address)) => cql::open(options, address, network, &index_dir, &source)?,
             (None, None) => open_files(options, network, &index_dir, source)?,
         };
+        // Before the first build begins, which gives them the blocks that it reads.
+        let derived = derived::open(options, network, &index_dir)?;
+        index.set_derived(derived.iter().map(|one| Arc::clone(&one.index)).collect());
         let calls = usize::from(options.limits.clone().unwrap_or_default().server().node_calls());
         let node_of_clients = node.as_ref().map(|node| node.of_clients(calls));
         // Reads of the index ask the node without a turn of it. With connections of their own they take none of those
@@ -66,6 +71,7 @@ impl Setup {
         }
         Ok(Self {
             store,
+            derived,
             rpc: node.as_ref().map(|conf| Arc::clone(&conf.rpc)),
             node_of_clients,
             node: node.map(NodeAccess::into_node),
@@ -135,13 +141,23 @@ impl Setup {
         self.index.build(tip.map(|tip| tip.hash), &self.build_options)
     }
 
-    /// Indexes up to the node's tip once.
+    /// Indexes up to the node's tip once, derived indexes as well.
     pub(crate) fn catch_up(&self, shutdown: &Shutdown) -> Result<()> {
         self.wait_for_node(shutdown)?;
-        match &self.node {
-            Some(node) => Ok(self.index.catch_up(&**node, shutdown.flag())?),
-            None => Ok(()),
+        if let Some(node) = &self.node {
+            self.index.catch_up(&**node, shutdown.flag())?;
         }
+        Ok(self.index.catch_up_derived(shutdown.flag())?)
+    }
+
+    /// Follows the derived indexes on a thread of its own until shutdown.
+    pub(crate) fn follow_derived(&self, shutdown: &Shutdown) -> Result<()> {
+        if !self.derived.is_empty() {
+            let (index, shutdown) = (Arc::clone(&self.index), shutdown.clone());
+            let follow = move || index.follow_derived(shutdown.flag());
+            std::thread::Builder::new().name("derived".into()).spawn(follow)?;
+        }
+        Ok(())
     }
 
     /// Builds the index, then follows the node's tip until shutdown. Without a node, only waits.
@@ -208,11 +224,15 @@ impl NodeAccess {
 
 /// Returns the folder of the index without opening anything.
 pub(crate) fn index_dir(options: &Options) -> Result<PathBuf> {
-    let network = match options.network {
-        Some(network) => network.into(),
-        None => node_conf(options)?.network,
-    };
-    options.index_dir(network)
+    options.index_dir(network(options)?)
+}
+
+/// Returns the network of the settings, or of the node.
+pub(crate) fn network(options: &Options) -> Result<Network> {
+    match options.network {
+        Some(network) => Ok(network.into()),
+        None => Ok(node_conf(options)?.network),
+    }
 }
 
 /// Finds the node.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_chain::source::BlockId;
-use birdhouse_chain::{Index, MergeState, Syncing, Waiting};
+use birdhouse_chain::{DerivedProgress, Index, MergeState, Syncing, Waiting};
 use birdhouse_node::{CallCounts, Rpc};
 use birdhouse_relay::Relay;
 use bitcoin::Network;
@@ -80,6 +80,8 @@ pub(super) struct BitcoinState {
     pub(super) table_bytes: Vec<(String, u64)>,
     /// `None` while the index is first built.
     pub(super) merges: Option<MergeState>,
+    /// The derived indexes that are on.
+    pub(super) derived: Vec<DerivedProgress>,
     /// Transactions and virtual bytes of the mempool.
     pub(super) mempool: Option<(usize, u64)>,
 }
@@ -87,18 +89,19 @@ pub(super) struct BitcoinState {
 impl Control {
     /// Returns the health of the server.
     pub(crate) fn health(&self) -> Halves {
-        self.halves(self.bitcoin.as_ref().map(|bitcoin| bitcoin.assess().0))
+        let derived = self.bitcoin.as_ref().map(|bitcoin| bitcoin.index.derived_progress());
+        self.halves(self.bitcoin.as_ref().map(|bitcoin| bitcoin.assess().0), derived.unwrap_or_default())
     }
 
-    fn halves(&self, bitcoin: Option<Health>) -> Halves {
-        Halves { bitcoin, relay: self.relay.as_ref().map(|relay| relay.health()) }
+    fn halves(&self, bitcoin: Option<Health>, derived: Vec<DerivedProgress>) -> Halves {
+        Halves { bitcoin, derived, relay: self.relay.as_ref().map(|relay| relay.health()) }
     }
 
     /// Reads the state of every part once.
     pub(super) fn state(&self) -> State {
         let (health, bitcoin) = self.bitcoin.as_ref().map(Bitcoin::state).unzip();
         State {
-            health: self.halves(health),
+            health: self.halves(health, bitcoin.as_ref().map(|state| state.derived.clone()).unwrap_or_default()),
             bitcoin,
             services: self.services.iter().map(|service| ServiceState::of(&**service)).collect(),
             usage: usage::now().ok(),
@@ -127,6 +130,7 @@ impl Bitcoin {
             // Sizes that cannot be read are left out: the state is about everything else, too.
             table_bytes: self.store.sizes().unwrap_or_default(),
             merges: self.index.merge_state(),
+            derived: self.index.derived_progress(),
             mempool: self.index.snapshot().ok().map(|at| (at.mempool().len(), at.mempool().vsize())),
         };
         (health, state)

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::BlockId;
-use birdhouse_chain::{Height, Syncing, Waiting};
+use birdhouse_chain::{DerivedProgress, Height, Syncing, Waiting};
 use serde_json::{Value, json};
 
 /// Silence of the node after which it counts as unreachable, even with a request still under way.
@@ -30,9 +30,12 @@ pub(super) struct NodeState {
 }
 
 /// The health of each half of the server that is on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Halves {
     pub(crate) bitcoin: Option<Health>,
+    /// The derived indexes that are on. One that is behind or fails makes nothing unhealthy: its answers say what they
+    /// cover.
+    pub(super) derived: Vec<DerivedProgress>,
     pub(crate) relay: Option<birdhouse_relay::Health>,
 }
 
@@ -71,6 +74,9 @@ impl Halves {
     /// Returns the body of `/health`.
     pub(super) fn to_json(&self) -> Value {
         let mut body = self.bitcoin.as_ref().map_or_else(|| json!({}), Health::to_json);
+        if !self.derived.is_empty() {
+            body["derived"] = self.derived.iter().map(|one| (one.name.to_owned(), of_derived(one))).collect();
+        }
         if let Some(relay) = &self.relay {
             let mut state = json!({ "status": relay.storing.name() });
             if let Some(reason) = relay.storing.reason() {
@@ -86,6 +92,14 @@ impl Halves {
         }
         body
     }
+}
+
+fn of_derived(one: &DerivedProgress) -> Value {
+    let mut state = json!({ "blocks": one.blocks, "of_blocks": one.of_blocks });
+    if let Some(failure) = &one.failure {
+        state["failure"] = failure.as_str().into();
+    }
+    state
 }
 
 /// One line for `birdhouse ctl` and `systemctl status`.
@@ -268,12 +282,32 @@ mod tests {
     }
 
     #[test]
+    fn a_derived_index_that_is_behind_or_fails_is_shown_and_makes_nothing_unhealthy() {
+        let one = |name, failure: Option<&str>| DerivedProgress {
+            name,
+            blocks: 3,
+            of_blocks: 8,
+            bytes: 96,
+            failures: failure.map_or(0, |_| 1),
+            failure: failure.map(str::to_owned),
+        };
+        let derived = vec![one("filters", None), one("other", Some("no block"))];
+        let halves = Halves { bitcoin: Some(Health::Serving { height: Height(7) }), derived, relay: None };
+        let derived = json!({
+            "filters": { "blocks": 3, "of_blocks": 8 },
+            "other": { "blocks": 3, "of_blocks": 8, "failure": "no block" },
+        });
+        assert_eq!(halves.to_json(), json!({ "status": "serving", "height": 7, "derived": derived }));
+        assert!(halves.is_good() && halves.is_alive());
+    }
+
+    #[test]
     fn a_relay_that_cannot_store_makes_the_server_unhealthy_and_keeps_it_alive() {
         use birdhouse_relay::{Health as Relay, Storing};
         let relay = |storing| Some(Relay { storing, failures: vec![("search", "damaged".to_owned())] });
         let bitcoin = Some(Health::Serving { height: Height(7) });
         let full = Storing::Failed { reason: "full".to_owned() };
-        let both = Halves { bitcoin: bitcoin.clone(), relay: relay(full.clone()) };
+        let both = Halves { bitcoin: bitcoin.clone(), relay: relay(full.clone()), ..Halves::default() };
         assert_eq!(
             both.to_json(),
             json!({
@@ -283,10 +317,10 @@ mod tests {
         );
         assert_eq!(both.to_string(), "serving at height 7; relay: cannot store events: full");
         assert!(!both.is_good() && both.is_alive());
-        assert!(Halves { bitcoin: None, relay: relay(full) }.is_alive(), "it answers queries");
-        assert!(!Halves { bitcoin: None, relay: relay(Storing::Ended) }.is_alive());
-        let ended = Halves { bitcoin, relay: relay(Storing::Ended) };
+        assert!(Halves { relay: relay(full), ..Halves::default() }.is_alive(), "it answers queries");
+        assert!(!Halves { relay: relay(Storing::Ended), ..Halves::default() }.is_alive());
+        let ended = Halves { bitcoin, relay: relay(Storing::Ended), ..Halves::default() };
         assert!(ended.is_alive() && !ended.is_good());
-        assert!(Halves { bitcoin: None, relay: relay(Storing::Works) }.is_good());
+        assert!(Halves { relay: relay(Storing::Works), ..Halves::default() }.is_good());
     }
 }

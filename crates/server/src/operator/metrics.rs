@@ -7,6 +7,7 @@
 
 use std::fmt::Result;
 
+use birdhouse_chain::DerivedProgress;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
@@ -66,6 +67,7 @@ impl Collector for Server {
         if let Some(bitcoin) = bitcoin {
             chain(bitcoin, &mut page)?;
             rows(bitcoin, &mut page)?;
+            derived(&bitcoin.derived, &mut page)?;
             node(bitcoin, &mut page)?;
         }
         write(others, &mut page)
@@ -129,6 +131,20 @@ fn rows(state: &BitcoinState, page: &mut Page<'_>) -> Result {
         "Transactions of full deltas that wait for a merge.",
         merges.buried_transactions,
     )
+}
+
+fn derived(all: &[DerivedProgress], page: &mut Page<'_>) -> Result {
+    let label = |one: &DerivedProgress| [("index", one.name)];
+    let gauges = |value: fn(&DerivedProgress) -> u64| all.iter().map(move |one| (label(one), value(one)));
+    page.labelled_gauges("derived_blocks", "Blocks that a derived index covers.", gauges(|one| one.blocks.into()))?;
+    page.labelled_gauges(
+        "derived_behind_blocks",
+        "Blocks of the index that a derived index lacks.",
+        gauges(|one| (one.of_blocks - one.blocks).into()),
+    )?;
+    page.labelled_gauges("derived_bytes", "Bytes on disk of a derived index.", gauges(|one| one.bytes))?;
+    let failures = all.iter().map(|one| (label(one), one.failures));
+    page.labelled_counters("derived_failures", "Failed attempts to bring a derived index to the tip.", failures)
 }
 
 fn node(state: &BitcoinState, page: &mut Page<'_>) -> Result {

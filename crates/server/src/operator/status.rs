@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use birdhouse_chain::{Phase, Progress};
+use birdhouse_chain::{DerivedProgress, Phase, Progress};
 use birdhouse_clients::SlowKind as Slow;
-use birdhouse_dashboard::{Bitcoin, Build, Endpoint, Protocol, SlowKind, Status, TableSize, Warning, warnings};
+use birdhouse_dashboard::{
+    Bitcoin, Build, Derived, Endpoint, Protocol, SlowKind, Status, TableSize, Warning, warnings,
+};
 use birdhouse_store::Store as _;
 
 use crate::operator::control::{BitcoinState, Control, ServiceState, State};
@@ -91,8 +93,14 @@ fn of_bitcoin(state: &BitcoinState, control: &Control, rates: PerSecond, now: In
         clients: 0,
         subscriptions: 0,
         waiting_clients: 0,
+        derived: state.derived.iter().map(derived).collect(),
         build: progress.filter(|_| !is_built).map(|progress| build(progress, rates)),
     }
+}
+
+fn derived(progress: &DerivedProgress) -> Derived {
+    let DerivedProgress { name, blocks, of_blocks, bytes: _, failures: _, failure } = progress;
+    Derived { name: (*name).to_owned(), blocks: *blocks, of_blocks: *of_blocks, failure: failure.clone() }
 }
 
 fn build(progress: &Progress, rates: PerSecond) -> Build {

@@ -9,10 +9,10 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 use birdhouse_chain::TABLES;
 use birdhouse_store::{Error, Scrub, SegmentOptions, SegmentStore, Store as _, Table};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::config::Options;
-use crate::index::setup;
+use crate::index::{derived, setup};
 use crate::process::private;
 use crate::services::relay;
 
@@ -30,11 +30,12 @@ pub(crate) struct Stores {
     pub(crate) stores: Vec<(Part, PathBuf, Arc<SegmentStore>)>,
 }
 
-/// A half of the data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// A part of the data with a store of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Index,
+    /// The derived index of this name.
+    Derived(&'static str),
     Relay,
 }
 
@@ -68,8 +69,37 @@ impl Part {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Index => "index",
+            Self::Derived(name) => name,
             Self::Relay => "relay",
         }
+    }
+
+    /// Returns every part.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let derived = derived::KINDS.iter().map(|kind| Self::Derived(kind.name));
+        std::iter::once(Self::Index).chain(derived).chain([Self::Relay])
+    }
+
+    fn tables(self) -> &'static [Table] {
+        match self {
+            Self::Index => &TABLES,
+            Self::Derived(_) => &[],
+            Self::Relay => birdhouse_events::TABLES,
+        }
+    }
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let part = Self::all().find(|part| part.name() == name);
+        part.ok_or_else(|| serde::de::Error::custom(format!("unknown part of the data: {name}")))
     }
 }
 
@@ -81,18 +111,22 @@ impl Stores {
     pub(crate) fn open(options: &Options) -> Result<Self> {
         let data_dir = options.data_dir()?;
         let mut stores = Vec::new();
-        let mut add = |part: Part, folder: PathBuf, tables: &[Table]| -> Result<()> {
+        let mut add = |part: Part, folder: PathBuf| -> Result<()> {
             if folder.join("VERSION").exists() {
-                let store = SegmentStore::open(&folder, tables, SegmentOptions::default());
+                let store = SegmentStore::open(&folder, part.tables(), SegmentOptions::default());
                 let store = store.with_context(|| format!("failed to open the {}", part.name()))?;
                 stores.push((part, folder, Arc::new(store)));
             }
             Ok(())
         };
         if options.has_bitcoin() {
-            add(Part::Index, setup::index_dir(options)?, &TABLES)?;
+            let index_dir = setup::index_dir(options)?;
+            add(Part::Index, index_dir.clone())?;
+            for kind in derived::KINDS {
+                add(Part::Derived(kind.name), kind.folder(&index_dir))?;
+            }
         }
-        add(Part::Relay, relay::folder(options)?, birdhouse_events::TABLES)?;
+        add(Part::Relay, relay::folder(options)?)?;
         if stores.is_empty() {
             bail!("found no data in {}; set --data-dir and --network", data_dir.display());
         }
@@ -153,8 +187,7 @@ fn copy_if_present(from: &Path, to: &Path, file: &Path) -> Result<()> {
 
 /// Opens a backup as its user will, and proves its checksums.
 fn prove(part: Part, folder: &Path, pace: Pace) -> Result<u64> {
-    let tables: &[Table] = if part == Part::Index { &TABLES } else { birdhouse_events::TABLES };
-    let store = SegmentStore::open(folder, tables, SegmentOptions::default());
+    let store = SegmentStore::open(folder, part.tables(), SegmentOptions::default());
     let store = store.with_context(|| format!("failed to open the backup of the {}", part.name()))?;
     let mut checked = Checked::default();
     store.scrub(&mut Paced { pace, part, since: Instant::now(), checked: &mut checked })?;

@@ -42,7 +42,7 @@ impl Page<'_> {
     }
 
     /// Writes a counter for each set of labels.
-    pub(super) fn labelled_counters<'v, const N: usize>(
+    pub(crate) fn labelled_counters<'v, const N: usize>(
         &mut self,
         name: &str,
         help: &str,

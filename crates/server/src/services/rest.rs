@@ -3,29 +3,21 @@
 use std::fmt::Result as Written;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
-use birdhouse_chain::{FilterHeaders, Index};
+use anyhow::{Result, bail};
+use birdhouse_chain::FilterHeaders;
 use birdhouse_clients::SlowKind;
 use birdhouse_esplora::{Limits, Server, Settings};
 use birdhouse_explorer::PAGES;
 use birdhouse_net::{ConnectionInfo, WebPages};
-use birdhouse_store::{SegmentOptions, SegmentStore};
 
 use super::Shared;
 use super::page::Page;
 use super::service::{EXPLORER, Overview, PRIVATE_REST, REST, Service, Serving, Stopped, by_listener};
 use crate::config::{Options, Switch};
-use crate::index::{Setup, setup};
-use crate::process::private;
+use crate::index::Setup;
 use crate::sockets::{BoundListener, Plan, Sockets, listeners};
-
-/// Folder of the filter headers in the folder of the index.
-const FILTERS: &str = "filters";
-/// Their store has no rows, so it needs no cache.
-const FILTERS_CACHE_BYTES: u64 = 1 << 20;
 
 /// The REST API and the explorer, not served yet.
 pub(super) struct Opened {
@@ -33,8 +25,6 @@ pub(super) struct Opened {
     listeners: Vec<Plan<()>>,
     private: Vec<Plan<()>>,
     explorers: Vec<Plan<()>>,
-    /// Headers of compact block filters.
-    filters: Option<Arc<FilterHeaders>>,
     /// Web pages that may open a WebSocket over loopback.
     pages: WebPages,
     /// Folder of the self-signed certificate, and the names in it.
@@ -49,8 +39,6 @@ pub(super) struct Rest {
     private: Sockets<()>,
     explorer: Sockets<()>,
     listeners: Vec<BoundListener>,
-    /// The index whose derived ones are followed, if it has any.
-    followed: Option<Arc<Index>>,
     /// Time in which requests in flight are answered when the server ends.
     grace: Duration,
 }
@@ -66,8 +54,7 @@ struct State {
 pub(super) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened>> {
     let (listeners, explorers) = (listeners::plan_rest(options)?, listeners::plan_explorer(options)?);
     let private = listeners::plan_private_rest(options)?;
-    let wants_filters = options.block_filters == Some(Switch::On);
-    if wants_filters && listeners.is_empty() {
+    if options.block_filters == Some(Switch::On) && listeners.is_empty() {
         bail!("--block-filters needs the REST API, which serves them; set --rest-addr");
     }
     if listeners.is_empty() && private.is_empty() && explorers.is_empty() {
@@ -78,7 +65,6 @@ pub(super) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened
             "--rest-addr, --rest-private-addr and --http-addr need the index of the chain, and --bitcoin is off; remove one of them"
         );
     }
-    let filters = wants_filters.then(|| filter_headers(options)).transpose()?;
     let limits = options.limits.clone().unwrap_or_default();
     Ok(Some(Opened {
         grace: limits.server().shutdown_timeout,
@@ -86,21 +72,9 @@ pub(super) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened
         listeners,
         private,
         explorers,
-        filters,
         pages: listeners::web_pages(options),
         certificate: (options.data_dir()?, listeners::host_names(options)),
     }))
-}
-
-/// Opens the store of filter headers in the folder of the index.
-fn filter_headers(options: &Options) -> Result<Arc<FilterHeaders>> {
-    let folder = setup::index_dir(options)?.join(FILTERS);
-    private::folder(&folder)?;
-    let advice = || format!("failed to open {}; remove this folder, and it is made again", folder.display());
-    let store_options = SegmentOptions { cache_bytes: FILTERS_CACHE_BYTES, ..SegmentOptions::default() };
-    let store = SegmentStore::open(&folder, &[], store_options).with_context(advice)?;
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(Arc::new(FilterHeaders::open(Arc::new(store), processors / 2).with_context(advice)?))
 }
 
 impl Opened {
@@ -119,14 +93,9 @@ impl Opened {
         let api = Sockets::open(REST, &self.listeners, folder, names).await?;
         let private = Sockets::open(PRIVATE_REST, &self.private, folder, names).await?;
         let explorer = Sockets::open(EXPLORER, &self.explorers, folder, names).await?;
-        // Before the first build begins, which gives them the blocks that it reads.
-        let followed = self.filters.as_ref().map(|filters| {
-            setup.index.set_derived(vec![Arc::clone(filters.index())]);
-            Arc::clone(&setup.index)
-        });
         let settings = Settings {
             limits: self.limits.clone(),
-            filters: self.filters.clone(),
+            filters: FilterHeaders::among(setup.index.derived()).map(Arc::new),
             pages: self.pages.clone(),
             connection_ids: shared.ids.clone(),
             reads: Arc::clone(&shared.reads),
@@ -138,21 +107,8 @@ impl Opened {
             api,
             private,
             explorer,
-            followed,
             grace: self.grace,
         })
-    }
-}
-
-impl Rest {
-    /// Follows derived indexes on a thread of its own, which ends after the value is set.
-    fn follow_derived(&self) -> Arc<AtomicBool> {
-        let stop = Arc::<AtomicBool>::default();
-        if let Some(index) = self.followed.clone() {
-            let stop = Arc::clone(&stop);
-            std::thread::spawn(move || index.follow_derived(&stop));
-        }
-        stop
     }
 }
 
@@ -166,14 +122,9 @@ impl Service for Rest {
     }
 
     fn serve(&self, stopped: Stopped) -> Serving {
-        let stop_derived = self.follow_derived();
         let pages = Some((&PAGES, self.explorer.take()));
         let sockets = birdhouse_esplora::Sockets { api: self.api.take(), private: self.private.take(), pages };
-        let until = async move {
-            drop(stopped.await);
-            stop_derived.store(true, Ordering::Relaxed);
-        };
-        Box::pin(self.server.clone().serve(sockets, self.grace, until))
+        Box::pin(self.server.clone().serve(sockets, self.grace, async move { drop(stopped.await) }))
     }
 
     fn connections(&self) -> Vec<ConnectionInfo> {

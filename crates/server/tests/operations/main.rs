@@ -7,6 +7,7 @@ mod bench;
 mod ctl;
 mod dashboard;
 mod demo;
+mod derived;
 mod doctor;
 mod ending;
 mod faults;
