@@ -52,7 +52,7 @@ pub enum Error {
     },
     /// The store holds an index of another profile.
     #[error(
-        "failed to open the index: it was built with profile {found:?}, not {expected:?}; keep that profile or use another --data-dir"
+        "failed to open the index: it was built with profile = \"{found}\", and the settings say \"{expected}\"; set it back to profile = \"{found}\", or use another data-dir for a second index"
     )]
     WrongProfile {
         /// Profile in the store.
@@ -61,7 +61,7 @@ pub enum Error {
         expected: Profile,
     },
     /// The index has the format of another release.
-    #[error("failed to open the index: it has format {found}, and this release reads format {known}")]
+    #[error("failed to open the index: it has format {found}, and this release reads format {known}{}", newer(*.found, *.known))]
     OtherFormat {
         /// Format of the index.
         found: u8,
@@ -114,6 +114,14 @@ pub enum Error {
 /// The place of [`Error::Damaged`] outside the index.
 const BLOCK_FILES: &str = "the node's block files";
 
+/// The place of [`Error::Damaged`] for transactions that the node gave.
+const NODES_TRANSACTIONS: &str = "the node's transactions";
+
+/// Returns the remedy of a format that a newer release wrote; an older one is built anew.
+fn newer(found: u8, known: u8) -> &'static str {
+    if found > known { "; the index is good: install the newer version that wrote it" } else { "" }
+}
+
 /// Returns the advice that names the one folder which may go.
 pub fn rebuild_advice(folder: &Path) -> String {
     format!(
@@ -134,12 +142,10 @@ impl Error {
 
     fn needs_rebuild(&self) -> bool {
         match self {
-            Self::Damaged { place, .. } => place != BLOCK_FILES,
+            Self::Damaged { place, .. } => ![BLOCK_FILES, NODES_TRANSACTIONS].contains(&&**place),
             Self::Store(error) => matches!(error, birdhouse_store::Error::Corrupt { .. }),
-            Self::UnknownCoin { .. }
-            | Self::UnknownTransaction { .. }
-            | Self::LostStaleBlock { .. }
-            | Self::OtherFormat { .. } => true,
+            Self::OtherFormat { found, known } => found < known,
+            Self::UnknownCoin { .. } | Self::UnknownTransaction { .. } | Self::LostStaleBlock { .. } => true,
             _ => false,
         }
     }
@@ -176,7 +182,7 @@ impl Error {
 
     /// Damage in a transaction that was read from the node's files or its mempool.
     pub(crate) fn unreadable_transaction() -> Self {
-        Self::Damaged { place: "the node's transactions".into(), reason: "a transaction cannot be parsed".into() }
+        Self::Damaged { place: NODES_TRANSACTIONS.into(), reason: "a transaction cannot be parsed".into() }
     }
 
     /// A failure of the file system while it was asked to `action` the file or folder at `path`.
@@ -202,5 +208,22 @@ mod tests {
         let said = "it has format 2, and this release reads format 3; to build the index anew from the node's blocks, \
                     stop birdhouse, remove the folder /data/index and nothing else";
         assert!(advice.contains(said), "{advice}");
+    }
+
+    #[test]
+    fn an_index_that_is_good_is_never_to_be_removed() {
+        let good = [
+            (Error::OtherFormat { found: 9, known: 3 }, "install the newer version"),
+            (
+                Error::WrongProfile { found: Profile::Lean, expected: Profile::Full },
+                "the settings say \"full\"; set it back to profile = \"lean\"",
+            ),
+            (Error::unreadable_block(Malformed { what: "vout", offset: 7 }), "check the disk"),
+            (Error::unreadable_transaction(), "check the disk"),
+        ];
+        for (error, remedy) in good {
+            let advice = error.advised(Path::new("/data/index"));
+            assert!(advice.contains(remedy) && !advice.contains("remove"), "{advice}");
+        }
     }
 }

@@ -81,23 +81,33 @@ impl Folder {
         let expected = self.layout.format;
         match std::fs::read_to_string(&path) {
             Ok(format) if format.trim() == expected => Ok(()),
-            Ok(format) => Err(Error::Engine(format!(
-                "failed to open {}: its format is {:?}, and this birdhouse reads format {expected}; use the birdhouse \
-                 that wrote it. An index: build it anew in an empty folder. A relay: export its events with the \
-                 birdhouse that wrote them, and import them into an empty folder",
-                self.path.display(),
-                format.trim(),
-            ))),
+            Ok(format) => Err(self.other_format(format.trim())),
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => self.write_version(&path),
             Err(source) => Err(io_error("read", &path, source)),
         }
+    }
+
+    fn other_format(&self, found: &str) -> Error {
+        let known = self.layout.format;
+        let is_newer = matches!((found.parse::<u32>(), known.parse::<u32>()), (Ok(found), Ok(known)) if found > known);
+        let remedy = if is_newer {
+            "it is good: install the newer version that wrote it"
+        } else {
+            "use the version that wrote it. An index: build it anew in an empty folder. A relay: export its events with \
+             the version that wrote them, and import them into an empty folder"
+        };
+        let path = self.path.display();
+        Error::Engine(format!(
+            "failed to open {path}: its format is {found:?}, and this version reads format {known}; {remedy}"
+        ))
     }
 
     /// Writes the version into a folder that holds no store yet.
     fn write_version(&self, version: &Path) -> Result<()> {
         if self.layout.parts.iter().any(|part| self.join(part).exists()) {
             return Err(Error::Engine(format!(
-                "failed to open {}: it holds a store without a VERSION file; remove the folder to build it anew",
+                "failed to open {}: it holds a store without a VERSION file, as an unfinished copy does; copy the whole \
+                 folder again, or restore a backup. An index can be built anew in an empty folder",
                 self.path.display(),
             )));
         }

@@ -1,5 +1,7 @@
 //! The profile of an index.
 
+use std::fmt;
+
 /// Optional tables of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
@@ -8,4 +10,14 @@ pub enum Profile {
     Full,
     /// Without txids: queries hash them from the node's block files.
     Lean,
+}
+
+/// Writes the name that the setting has.
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "full",
+            Self::Lean => "lean",
+        })
+    }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use birdhouse_chain::{Height, Profile};
+use birdhouse_chain::Height;
 use serde::Serialize;
 
 use crate::config::Options;
@@ -21,7 +21,7 @@ struct Report {
     cpu_seconds: f64,
     peak_rss_bytes: u64,
     index_bytes: u64,
-    profile: &'static str,
+    profile: String,
     /// Bytes on disk by table and array.
     tables: std::collections::BTreeMap<String, u64>,
 }
@@ -52,10 +52,7 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<ExitCode> {
         cpu_seconds: usage.cpu.as_secs_f64(),
         peak_rss_bytes: usage.peak_rss_bytes,
         index_bytes: tables.values().sum(),
-        profile: match setup.profile {
-            Profile::Full => "full",
-            Profile::Lean => "lean",
-        },
+        profile: setup.profile.to_string(),
         tables,
     };
     if json {

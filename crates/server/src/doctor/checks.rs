@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use birdhouse_chain::rebuild_advice;
+
 use super::facts::{Answer, Facts, Node, PortState, Store};
 use super::finding::Finding;
 use crate::index::BuildSpace;
@@ -128,21 +130,14 @@ fn index(facts: &Facts) -> Vec<Finding> {
     };
     vec![match (&bitcoin.index, bitcoin.height, bitcoin.tip_is_known, node_height) {
         (Store::Failing(message), ..) => Finding::explained(message),
-        (Store::Broken { folder, error }, ..) => Finding::fail(
-            error,
-            format!(
-                "stop birdhouse, remove {} and nothing else, and start it: it builds the index anew; the relay's \
-                 events lie elsewhere",
-                folder.display()
-            ),
-        ),
+        (Store::Damaged { folder, error }, ..) => Finding::fail(error, rebuild_advice(folder)),
         (_, Some(height), Some(false), Some(node)) => Finding::fail(
             format!("the index is at height {height}, and the node, at {node}, does not have that block"),
             format!(
-                "if the node was wiped or is syncing, wait until it has caught up; if its chain is another one for \
-                 good, stop birdhouse, remove {} and nothing else, and start it: it builds the index anew; the relay's \
-                 events lie elsewhere",
-                bitcoin.index_dir.as_deref().unwrap_or(Path::new("the folder of the index")).display()
+                "if the node was wiped or is syncing, wait until it has caught up; if it is another node than the \
+                 index was built beside, set node-dir and rpc-addr back; if the chain of that node is another one for \
+                 good, {}",
+                rebuild_advice(bitcoin.index_dir.as_deref().unwrap_or(Path::new("of the index")))
             ),
         ),
         (Store::Absent, ..) => Finding::ok("not built yet: the next run builds it"),
@@ -178,7 +173,7 @@ fn relay(facts: &Facts) -> Vec<Finding> {
         Store::InUse => Finding::ok("a running server has the events open"),
         Store::Failing(message) => Finding::explained(message),
         Store::Whole { bytes } => Finding::ok(format!("events on {} MB", bytes / 1_000_000)),
-        Store::Broken { folder, error } => Finding::fail(
+        Store::Damaged { folder, error } => Finding::fail(
             error,
             format!(
                 "make a copy of {} first, because it is the only copy of the events; then `birdhouse export` what can \

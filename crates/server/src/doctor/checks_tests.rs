@@ -127,8 +127,8 @@ fn faults_of_the_node_are_found() {
 
 #[test]
 fn a_damaged_index_names_the_one_folder_that_can_go_and_damaged_events_are_not_given_up() {
-    let broken = |folder: &str| Store::Broken { folder: folder.into(), error: "table x is damaged".into() };
-    let advice = ["table x is damaged", "remove /data/bitcoin and nothing else", "the relay's events lie elsewhere"];
+    let broken = |folder: &str| Store::Damaged { folder: folder.into(), error: "table x is damaged".into() };
+    let advice = ["table x is damaged", "remove the folder /data/bitcoin and nothing else", "lie elsewhere and stay"];
     found_by("index", Verdict::Fail, &advice, |facts| bitcoin(facts).index = broken("/data/bitcoin"));
     let found = findings(|facts| facts.relay = Some(broken("/data/relay")));
     assert!(found.len() == 1 && found[0].2.contains("only copy") && !found[0].2.contains("remove"), "{found:?}");
@@ -139,7 +139,7 @@ fn a_wiped_node_is_told_from_one_that_is_ahead() {
     found_by(
         "index",
         Verdict::Fail,
-        &["height 365", "at 20", "wiped", "remove /data/bitcoin and nothing else"],
+        &["height 365", "at 20", "wiped", "set node-dir", "remove the folder /data/bitcoin and nothing else"],
         |facts| {
             node_in(facts).answer = Answer::Ready { user_agent: "/Satoshi/".into(), height: 20 };
             bitcoin(facts).tip_is_known = Some(false);

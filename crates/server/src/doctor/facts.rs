@@ -90,12 +90,12 @@ pub(super) enum Store {
     Absent,
     /// In use by a running server.
     InUse,
-    /// In use by a running server that reports this failure, with its remedy.
+    /// Cannot be opened, or a running server reports a failure; the message has the remedy.
     Failing(String),
     /// Opened without an error.
     Whole { bytes: u64 },
-    /// Cannot be opened, or is damaged.
-    Broken { folder: PathBuf, error: String },
+    /// Bytes on disk are damaged.
+    Damaged { folder: PathBuf, error: String },
 }
 
 /// A folder and the access to it.

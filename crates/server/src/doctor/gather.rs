@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use birdhouse_chain::Height;
+use anyhow::{Result, ensure};
+use birdhouse_chain::rebuild_advice;
 use birdhouse_chain::source::{BlockSource, NodeError, SourceErrorKind};
 use birdhouse_net::Certificate as Pair;
 use birdhouse_node::{Chosen, NodeConf, Rpc, check_node};
@@ -224,18 +224,25 @@ fn index(
     if !is_store(&folder) {
         return (Store::Absent, None);
     }
-    let opened = || -> Result<(u64, Option<(u32, String)>)> {
-        let (store, bytes) = open_store(&folder, &birdhouse_chain::TABLES, depth)?;
-        let (Some(network), Some(source)) = (network, source) else { return Ok((bytes, None)) };
-        let index = index_store::open_index(options, network, store, source)?;
-        let Ok(snapshot) = index.snapshot() else { return Ok((bytes, None)) };
-        let tip = snapshot.tip();
-        snapshot.header(Height(tip.height.0)).context("failed to read the tip's header")?;
-        Ok((bytes, Some((tip.height.0, tip.hash.to_string()))))
+    let damaged = |error: String| (Store::Damaged { folder: folder.clone(), error }, None);
+    let (store, bytes) = match open_store(&folder, &birdhouse_chain::TABLES, depth) {
+        Ok(opened) => opened,
+        Err(error @ birdhouse_store::Error::Corrupt { .. }) => return damaged(error.to_string()),
+        Err(error) => return (Store::Failing(error.to_string()), None),
     };
-    match opened() {
-        Ok((bytes, tip)) => (Store::Whole { bytes }, tip),
-        Err(error) => (Store::Broken { folder, error: format!("{error:#}") }, None),
+    let tip = || -> Result<Option<(u32, String)>> {
+        let (Some(network), Some(source)) = (network, source) else { return Ok(None) };
+        let index = index_store::open_index(options, network, store, source)?;
+        let Ok(snapshot) = index.snapshot() else { return Ok(None) };
+        let tip = snapshot.tip();
+        let is_read = snapshot.header(tip.height).is_some();
+        ensure!(is_read, "failed to read the tip's header; {}", rebuild_advice(&folder));
+        Ok(Some((tip.height.0, tip.hash.to_string())))
+    };
+    match tip() {
+        Ok(tip) => (Store::Whole { bytes }, tip),
+        // Its message has the remedy.
+        Err(error) => (Store::Failing(format!("{error:#}")), None),
     }
 }
 
@@ -284,17 +291,22 @@ fn relay_store(options: &Options, is_running: bool) -> Option<Store> {
         false => Store::Absent,
         true => match open_store(&folder, birdhouse_events::TABLES, Depth::Quick) {
             Ok((_, bytes)) => Store::Whole { bytes },
-            Err(error) => Store::Broken { folder, error: format!("{error:#}") },
+            Err(error @ birdhouse_store::Error::Corrupt { .. }) => Store::Damaged { folder, error: error.to_string() },
+            Err(error) => Store::Failing(error.to_string()),
         },
     })
 }
 
 fn is_store(folder: &Path) -> bool {
-    folder.join("VERSION").exists()
+    ["VERSION", "segments"].iter().any(|part| folder.join(part).exists())
 }
 
 /// Opens a store and reads it whole if it is small or `depth` demands it.
-fn open_store(folder: &Path, tables: &[birdhouse_store::Table], depth: Depth) -> Result<(Arc<SegmentStore>, u64)> {
+fn open_store(
+    folder: &Path,
+    tables: &[birdhouse_store::Table],
+    depth: Depth,
+) -> birdhouse_store::Result<(Arc<SegmentStore>, u64)> {
     let store = SegmentStore::open(folder, tables, SegmentOptions { cache_bytes: MIB, ..SegmentOptions::default() })?;
     let bytes = store.sizes()?.into_iter().map(|(_, bytes)| bytes).sum();
     if depth == Depth::Checksums || bytes < SMALL_STORE_BYTES {

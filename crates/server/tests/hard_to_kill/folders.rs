@@ -35,7 +35,7 @@ fn folder_of_another_profile_or_network_is_refused() {
     let lean = Home::new(&node, Profile::Lean);
     std::fs::rename(home.index_dir(), lean.index_dir()).unwrap();
     let (done, said) = lean.output("index", &[]);
-    assert!(!done && said.contains("built with profile Full, not Lean"), "{said}");
+    assert!(!done && said.contains("set it back to profile = \"full\""), "{said}");
 
     // The folder of one network, renamed to that of another.
     let blocks = tempfile::tempdir().unwrap();

@@ -121,8 +121,36 @@ fn a_damaged_table_is_found_and_the_folder_that_can_go_is_named() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0xff;
     fs::write(&largest, bytes).unwrap();
-    let folder = format!("remove {} and nothing else", index.display());
+    let folder = format!("remove the folder {} and nothing else", index.display());
     assert_found(examine(&settings, &[]), "index", &["damaged", &folder]);
+}
+
+#[test]
+fn an_index_or_a_relay_that_is_good_is_never_to_be_removed() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    let settings = settings(&node, data.path());
+    let index = build(&settings, data.path());
+    let find = |check: &str, more: &[&str], remedy: &str| {
+        let (found, is_fine) = examine(&settings, more);
+        let of_check: Vec<_> = found.iter().filter(|found| found.starts_with(check)).collect();
+        assert!(of_check.len() == 1 && of_check[0].contains(remedy) && !is_fine, "{remedy}: {found:?}");
+        assert!(!["remove", "Lean", "Full"].iter().any(|word| found.concat().contains(word)), "{found:?}");
+    };
+    find("index: ", &["--profile=lean"], "set it back to profile = \"full\"");
+    // Without a server: `birdhouse index` or `verify` may be at work.
+    let lock = fs::File::options().write(true).open(index.join("lock")).unwrap();
+    lock.lock().unwrap();
+    find("index: ", &[], "another birdhouse uses this folder");
+    drop(lock);
+    let relay = data.path().join("relay");
+    fs::create_dir_all(relay.join("segments")).unwrap();
+    for (check, folder, more) in [("index: ", index, &[][..]), ("relay: ", relay, &["--relay-addr=127.0.0.1:0"])] {
+        fs::write(folder.join("VERSION"), "9\n").unwrap();
+        find(check, more, "install the newer version that wrote it");
+        fs::remove_file(folder.join("VERSION")).unwrap();
+        find(check, more, "restore a backup");
+        fs::write(folder.join("VERSION"), "3\n").unwrap();
+    }
 }
 
 #[test]

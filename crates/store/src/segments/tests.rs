@@ -256,10 +256,14 @@ fn other_format_is_refused_with_what_to_do() {
     drop(open(folder.path()).unwrap());
     fs::write(folder.path().join("VERSION"), "77\n").unwrap();
     let message = refusal(folder.path());
-    assert!(message.contains("77") && message.contains("build it anew"), "{message}");
+    assert!(message.contains("77") && message.contains("install the newer version"), "{message}");
+    assert!(!message.contains("build it anew"), "a newer store is good: {message}");
+    fs::write(folder.path().join("VERSION"), "2\n").unwrap();
+    let message = refusal(folder.path());
+    assert!(message.contains("build it anew") && !message.contains("remove"), "{message}");
     fs::remove_file(folder.path().join("VERSION")).unwrap();
     let message = refusal(folder.path());
-    assert!(message.contains("without a VERSION file"), "{message}");
+    assert!(message.contains("without a VERSION file") && !message.contains("remove"), "{message}");
 }
 
 #[test]
