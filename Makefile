@@ -31,7 +31,7 @@ conformance:
 # Three nodes of Cassandra, a private node of Bitcoin, an indexer, two front ends and HAProxy, until Ctrl-C. ARGS=--once
 # asks questions while a node and a front end are killed, and ends.
 cluster:
-	@$(call PREPARED,node cluster) scripts/debian-packages haproxy && \
+	@$(call PREPARED,node cluster) scripts/debian-packages curl haproxy && \
 		cargo build --locked -p birdhouse --features cluster && \
 		scripts/cluster "$${CARGO_TARGET_DIR:-target}/debug/birdhouse" $(ARGS)
 

@@ -88,3 +88,35 @@ fn the_status_of_a_run_is_that_of_its_tests_though_nobody_reads_its_output() {
         assert!(log.ends_with(&expected), "{end}");
     }
 }
+
+#[test]
+fn every_verb_of_the_makefile_runs_on_a_push_or_at_night() {
+    let read = |file: &str| fs::read_to_string(repository().join(file)).unwrap();
+    let workflows = read(".github/workflows/ci.yml") + &read(".github/workflows/nightly.yml");
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let is_run = |verb: &&str| {
+        let lines = workflows.lines().map(words);
+        lines.into_iter().any(|line| {
+            let of_make = line.windows(2).any(|pair| pair == ["make", verb]);
+            of_make || line.first().is_some_and(|first| first == "-") && line.get(1).is_some_and(|first| first == verb)
+        })
+    };
+    let makefile = read("Makefile");
+    let verbs = makefile.lines().find_map(|line| line.strip_prefix(".PHONY:")).unwrap();
+    let left_out: Vec<&str> = verbs.split_whitespace().filter(|verb| !is_run(verb)).collect();
+    assert_eq!(left_out, [""; 0]);
+}
+
+/// `scripts/bitcoind` builds the node alone.
+#[test]
+fn no_script_needs_a_program_of_the_node_that_is_not_built() {
+    let read = |file: &str| fs::read_to_string(repository().join(file)).unwrap();
+    assert!(read("scripts/bitcoind").contains("-DBUILD_CLI=OFF"));
+    for script in fs::read_dir(repository().join("scripts")).unwrap().map(|entry| entry.unwrap().path()) {
+        let Ok(text) = fs::read_to_string(&script) else { continue };
+        let code = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n");
+        for program in ["bitcoin-cli", "bitcoin-tx", "bitcoin-wallet", "bitcoin-util"] {
+            assert!(!code.contains(&format!("/{program}")), "{}: {program}", script.display());
+        }
+    }
+}
