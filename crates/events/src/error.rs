@@ -31,7 +31,9 @@ pub enum Error {
     #[error("the full-text index failed: {0}")]
     Search(Box<tantivy::TantivyError>),
     /// The manifest is not what a writer of this version produces.
-    #[error("failed to decode the manifest of the events: it is damaged, or of a newer version; install the newer version that wrote it, or restore a backup")]
+    #[error(
+        "failed to decode the manifest of the events: it is damaged, or of a newer version; install the newer version that wrote it, or restore a backup"
+    )]
     CorruptManifest,
 }
 

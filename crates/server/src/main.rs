@@ -6,8 +6,8 @@
 //!
 //! | folder | what lives there |
 //! |---|---|
+//! | `process` | this process in its operating system: signals, systemd, limits, users, the log |
 //! | `config` | settings and commands, from flags, variables and the configuration file; secrets |
-//! | `process` | this process in its operating system: signals, systemd, limits, the log |
 //! | `sockets` | listeners, from settings to bound sockets, and their addresses for users and Tor |
 //! | `storage` | the stores of index and events: files, or a cluster |
 //! | `cluster` | more than one process: an index on a cluster, replicas, fronts of a relay |
@@ -21,8 +21,9 @@
 //! `manual` has the tests that compare the documentation with the settings.
 #![forbid(unsafe_code)]
 
-mod config;
 mod process;
+
+mod config;
 
 mod sockets;
 mod storage;
@@ -79,7 +80,8 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
         Command::Run { options } => {
             let flags = options.clone();
             let (options, level) = start(options)?;
-            commands::run::run(flags, &options, level)
+            // A later reading takes the same file.
+            commands::run::run(Options { config: options.config.clone(), ..flags }, &options, level)
         }
         Command::Index { options, json } => commands::index::run(&start(options)?.0, json),
         Command::Verify { options, quick: true, .. } => commands::backup::check(&start(options)?.0),
@@ -97,7 +99,7 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
             commands::import::import_nostream(&options, &url, invalid)
         }
         Command::Export { options, file } => commands::import::export(&start(options)?.0, &file),
-        Command::Connect { options, qr } => commands::connect::run(&options.with_file()?, qr),
+        Command::Connect { options, qr } => commands::connect::run(&ask(options)?, qr),
         Command::Config { example: true, .. } => {
             print!("{}", config::example());
             Ok(ExitCode::SUCCESS)
@@ -117,16 +119,22 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
         #[cfg(feature = "demo")]
         Command::Demo { once } => commands::demo::run(once, log::start(Some("warn"))?),
         #[cfg(feature = "top")]
-        Command::Top { options, once } => {
-            let options = options.with_file()?;
-            commands::top::run(&app::ctl_dir(&options)?, once)
-        }
+        Command::Top { options, once } => commands::top::run(&app::ctl_dir(&ask(options)?)?, once),
         Command::Ctl { options, json, command } => {
-            let options = options.with_file()?;
             let form = if json { commands::ctl::Form::Json } else { commands::ctl::Form::Text };
-            commands::ctl::run(&app::ctl_dir(&options)?, &command, form)
+            commands::ctl::run(&app::ctl_dir(&ask(options)?)?, &command, form)
         }
     }
+}
+
+/// Completes the settings of a command that logs nothing with those of the configuration file, and says which file that
+/// is.
+fn ask(options: Options) -> Result<Options> {
+    let options = options.with_file()?;
+    if let Some(file) = &options.config {
+        eprintln!("birdhouse: settings of {}", file.display());
+    }
+    Ok(options)
 }
 
 /// Completes the settings with those of the configuration file, starts to log, and warns of settings that do nothing or
@@ -134,6 +142,9 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
 fn start(options: Options, given: &Given) -> Result<(Options, Level)> {
     let options = options.with_file()?;
     let level = log::start(options.log.as_deref())?;
+    if let Some(file) = &options.config {
+        tracing::info!(file = %file.display(), "read the configuration file");
+    }
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for (variable, nearest) in CommandLine::unknown_variables(variables) {
         tracing::warn!(variable, nearest, "ignored an unknown environment variable");

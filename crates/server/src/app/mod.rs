@@ -11,12 +11,13 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use birdhouse_dashboard::Endpoint;
 use birdhouse_electrum::ServerLimits;
+use bitcoin::Network;
 
 pub(crate) use self::serve::serve;
 use crate::cluster::replicas;
-use crate::config::Options;
+use crate::config::{NetworkName, Options};
 use crate::index::{Setup, setup};
-use crate::operator::{Part, Stores, ops, public_endpoints};
+use crate::operator::{Part, Stores, ctl, ops, public_endpoints};
 use crate::process::{Signals, file_limit};
 use crate::services::{self, relay};
 use crate::sockets::{Onion, listeners};
@@ -111,7 +112,44 @@ fn fit_connections(files_max: u64, bounds: &mut [&mut usize]) {
     }
 }
 
-/// Returns the folder of the control socket without opening anything.
+/// Returns the folder of the control socket without opening anything. Where the settings name no network, it is that of
+/// the server that runs: the node's configuration, which would say the network, may be closed to this user.
+///
+/// # Errors
+/// Several servers run in the data folder, it is another user's, or no server runs and the network is unknown.
 pub(crate) fn ctl_dir(options: &Options) -> Result<PathBuf> {
-    if options.has_bitcoin() { setup::index_dir(options) } else { relay::folder(options) }
+    let relay = relay::folder(options)?;
+    if !options.has_bitcoin() {
+        return Ok(relay);
+    }
+    if options.network.is_some() {
+        return setup::index_dir(options);
+    }
+    match served(options)? {
+        Some(network) => options.index_dir(network),
+        None if ctl::is_served(&relay)? => Ok(relay),
+        None => setup::index_dir(options),
+    }
+}
+
+/// Returns the network of the settings, else of the server that runs, else of the node's configuration.
+///
+/// # Errors
+/// The node's configuration cannot be read.
+pub(crate) fn network(options: &Options) -> Result<Network> {
+    match (options.network, served(options)) {
+        (None, Ok(Some(network))) => Ok(network),
+        _ => setup::network(options),
+    }
+}
+
+/// Returns the network of the server that runs in the data folder.
+fn served(options: &Options) -> Result<Option<Network>> {
+    let mut served = None;
+    for network in NetworkName::all() {
+        if ctl::is_served(&options.index_dir(network)?)? && served.replace(network).is_some() {
+            bail!("several servers run in {}; choose one by --network", options.data_dir()?.display());
+        }
+    }
+    Ok(served)
 }

@@ -5,16 +5,13 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_net::Certificate;
 
+use crate::app;
 use crate::config::Options;
-use crate::index::setup;
 use crate::sockets::{CertificateFiles, Endpoint, Plan, listeners, welcome};
 
 /// Prints the addresses of the settings.
 pub(crate) fn run(options: &Options, with_qr: bool) -> Result<ExitCode> {
-    let network = match options.network {
-        Some(network) => network.into(),
-        None => setup::node_conf(options)?.network,
-    };
+    let network = app::network(options)?;
     let plans = listeners::plan(options, network)?;
     let endpoints = plans.iter().filter(|plan| !plan.is_websocket()).map(|plan| endpoint(plan, options));
     let endpoints: Vec<Endpoint> = endpoints.collect::<Result<_>>()?;

@@ -58,9 +58,7 @@ pub(super) fn ask_at_length(socket: &Path, command: &ControlCommand) -> Result<A
 }
 
 fn ask_within(socket: &Path, command: &ControlCommand, time: Option<Duration>) -> Result<Answer> {
-    let mut stream = UnixStream::connect(socket).with_context(|| {
-        format!("failed to connect to {}; is the server running, with this --data-dir and --network?", socket.display())
-    })?;
+    let mut stream = UnixStream::connect(socket).map_err(|error| ctl::refused(socket, &error))?;
     stream.set_read_timeout(time)?;
     writeln!(stream, "{}", serde_json::to_string(command)?)?;
     let mut line = String::new();

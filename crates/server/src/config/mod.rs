@@ -1,8 +1,9 @@
-//! Settings: flags, then `BIRDHOUSE_*` variables, then the configuration file, then defaults.
+//! Settings: flags, then `BIRDHOUSE_*` variables, then the configuration file, then defaults. Without a file that is
+//! named, that of a packaged service is read, if there is one.
 //!
 //! All of them use the same names: `--data-dir`, `BIRDHOUSE_DATA_DIR`, `data-dir = ".."`.
 //!
-//! Uses no other folder.
+//! May use `process`.
 
 pub(crate) mod secrets;
 
@@ -10,6 +11,7 @@ mod command;
 mod control;
 mod example;
 mod file;
+mod located;
 mod origin;
 mod renamed;
 mod sizes;
@@ -17,6 +19,8 @@ mod tables;
 mod values;
 mod warnings;
 
+use std::env;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -30,6 +34,7 @@ use serde::Deserialize;
 pub(crate) use self::command::{Command, CommandLine, Given};
 pub(crate) use self::control::{ControlCommand, Decided, Named};
 pub(crate) use self::example::example;
+use self::located::Located;
 pub(crate) use self::origin::Setting;
 pub(crate) use self::tables::{
     LimitsName, LimitsOptions, ListenerKind, ListenerOptions, RateOf, RateOptions, RetentionOptions,
@@ -42,6 +47,8 @@ pub(crate) use self::values::{
 
 /// Arguments with secrets, by their ids and flags.
 const SECRETS: [(&str, &str); 2] = [("rpc_password", "--rpc-password"), ("nostream", "--nostream")];
+/// Variable in which systemd names the folder of a service's `StateDirectory=`.
+const STATE_DIRECTORY: &str = "STATE_DIRECTORY";
 /// Prefix of the environment variables.
 const VARIABLE: &str = "BIRDHOUSE_";
 
@@ -49,7 +56,7 @@ const VARIABLE: &str = "BIRDHOUSE_";
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Options {
-    /// Configuration file: TOML with the names of these flags.
+    /// Configuration file: TOML with the names of these flags [default: /etc/birdhouse.toml, if it exists].
     #[arg(long, env = "BIRDHOUSE_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
@@ -91,7 +98,8 @@ pub(crate) struct Options {
     /// notifications; SIGUSR1 polls at once.
     #[arg(long, help_heading = "Node", env = "BIRDHOUSE_RPC_POLL_SECS", value_name = "SECONDS", hide = true)]
     pub(crate) rpc_poll_secs: Option<NonZeroU32>,
-    /// Folder for everything that the server stores [default: ~/.birdhouse].
+    /// Folder for everything that the server stores; in a unit of systemd, that of `StateDirectory=` where this is
+    /// unset [default: ~/.birdhouse].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Cluster of Apache Cassandra that holds the index, or with `--bitcoin off` the relay's events, like
@@ -455,20 +463,23 @@ settings! {
 }
 
 impl Options {
-    /// Returns the settings with those of the configuration file where flags and variables are unset.
+    /// Returns the settings with those of the configuration file where flags and variables are unset; `config` is then
+    /// the file that was read.
     pub(crate) fn with_file(self) -> Result<Self> {
-        let Some(path) = self.config.clone() else { return Ok(self) };
-        let failed = || format!("failed to read configuration file {}", path.display());
-        let text = std::fs::read_to_string(&path).with_context(failed)?;
-        let file = parse_file(&text).with_context(failed)?;
-        Ok(self.or(file))
+        let Some(Located { path, text }) = located::read(self.config.as_deref())? else { return Ok(self) };
+        let file =
+            parse_file(&text).with_context(|| format!("failed to read configuration file {}", path.display()))?;
+        Ok(Self { config: Some(path), ..self }.or(file))
     }
 
     /// Returns the folder of everything that the server stores.
     pub(crate) fn data_dir(&self) -> Result<PathBuf> {
         match &self.data_dir {
             Some(dir) => Ok(dir.clone()),
-            None => Ok(home()?.join(".birdhouse")),
+            None => match state_directory(env::var_os(STATE_DIRECTORY)) {
+                Some(dir) => Ok(dir),
+                None => Ok(home()?.join(".birdhouse")),
+            },
         }
     }
 
@@ -480,6 +491,15 @@ impl Options {
     /// Returns the folder of the index of one network.
     pub(crate) fn index_dir(&self, network: Network) -> Result<PathBuf> {
         Ok(self.data_dir()?.join(network.to_string()))
+    }
+
+    /// Returns the other networks of which the data folder holds an index, as one text.
+    pub(crate) fn other_indexes(&self, network: Network) -> Option<String> {
+        let has_index = |other: &Network| {
+            *other != network && self.index_dir(*other).is_ok_and(|folder| folder.join("VERSION").exists())
+        };
+        let names: Vec<String> = NetworkName::all().filter(has_index).map(|network| network.to_string()).collect();
+        (!names.is_empty()).then(|| names.join(" and "))
     }
 
     /// Returns the node's data directory.
@@ -497,8 +517,16 @@ pub(crate) fn parse_file(text: &str) -> Result<Options> {
     file::parse(text)
 }
 
+/// Returns the first folder that systemd names to a service whose unit has `StateDirectory=`.
+///
+/// Source: `systemd.exec(5)`, where several folders are separated by colons.
+fn state_directory(named: Option<OsString>) -> Option<PathBuf> {
+    let named = named?.into_string().ok()?;
+    named.split(':').find(|folder| !folder.is_empty()).map(PathBuf::from)
+}
+
 fn home() -> Result<PathBuf> {
-    let home = std::env::var_os("HOME").context("HOME is not set; set --data-dir and --node-dir")?;
+    let home = env::var_os("HOME").context("HOME is not set; set --data-dir and --node-dir")?;
     Ok(Path::new(&home).to_path_buf())
 }
 
@@ -559,6 +587,14 @@ mod tests {
             Options { config: Some(file.path().into()), network: Some(NetworkName::Regtest), ..Options::default() };
         let merged = flags.with_file().unwrap();
         assert_eq!((merged.network, merged.profile), (Some(NetworkName::Regtest), Some(ProfileName::Lean)));
+    }
+
+    #[test]
+    fn systemd_names_the_folder_of_a_service() {
+        let folder = |text: &str| state_directory(Some(text.into()));
+        assert_eq!(folder("/var/lib/birdhouse"), Some("/var/lib/birdhouse".into()));
+        assert_eq!(folder("/var/lib/birdhouse:/var/lib/other"), Some("/var/lib/birdhouse".into()));
+        assert_eq!((folder(""), state_directory(None)), (None, None));
     }
 
     #[test]

@@ -149,6 +149,13 @@ enum KindOrText {
     Text(String),
 }
 
+impl NetworkName {
+    /// Returns all networks.
+    pub(crate) fn all() -> impl Iterator<Item = Network> {
+        Self::value_variants().iter().map(|name| Network::from(*name))
+    }
+}
+
 // === conversions ===
 
 impl From<NetworkName> for Network {

@@ -5,17 +5,19 @@ use std::path::Path;
 
 use birdhouse_chain::rebuild_advice;
 
-use super::facts::{Answer, Facts, Node, PortState, Store};
+use super::facts::{Answer, Facts, Node, Plugin, PortState, Store};
 use super::finding::Finding;
 use crate::index::BuildSpace;
+use crate::process::users::OtherUser;
 use crate::sockets::bind;
 
 /// A check.
 pub(super) type Check = fn(&Facts) -> Vec<Finding>;
 
 /// Every check, in the order of the report: causes before effects.
-pub(super) const CHECKS: [(&str, Check); 15] = [
+pub(super) const CHECKS: [(&str, Check); 17] = [
     ("settings", settings),
+    ("user", user),
     ("node", node),
     ("rpc rights", rights),
     ("rpc network", clear_rpc),
@@ -24,6 +26,7 @@ pub(super) const CHECKS: [(&str, Check); 15] = [
     ("index", index),
     ("derived index", derived),
     ("relay", relay),
+    ("plugin", plugin),
     ("data folder", data_dir),
     ("disk", disk),
     ("memory", memory),
@@ -44,15 +47,28 @@ const RENEW_WITHIN: u64 = 14 * 24 * 60 * 60;
 const OWN_FILES: u64 = 512;
 
 fn settings(facts: &Facts) -> Vec<Finding> {
+    let of = facts.file.as_ref().map_or_else(String::new, |file| format!("; read {}", file.display()));
     match &facts.settings {
         Err(error) => vec![Finding::explained(error)],
-        Ok(()) if facts.warnings.is_empty() => vec![Finding::ok("no setting is without effect")],
+        Ok(()) if facts.warnings.is_empty() => vec![Finding::ok(format!("no setting is without effect{of}"))],
         Ok(()) => facts
             .warnings
             .iter()
             .map(|warning| Finding::warn(warning, "correct the setting; `birdhouse config` shows all of them"))
             .collect(),
     }
+}
+
+fn user(facts: &Facts) -> Vec<Finding> {
+    let Some(other) = &facts.other_user else { return Vec::new() };
+    let OtherUser { name, own } = other;
+    vec![Finding::fail(
+        format!(
+            "this user is {own}, and the data folder is of {name}: node, index, ports and files are not examined, \
+             because {name} may do other things than {own}"
+        ),
+        other.command("doctor"),
+    )]
 }
 
 fn node(facts: &Facts) -> Vec<Finding> {
@@ -140,7 +156,13 @@ fn index(facts: &Facts) -> Vec<Finding> {
                 rebuild_advice(bitcoin.index_dir.as_deref().unwrap_or(Path::new("of the index")))
             ),
         ),
-        (Store::Absent, ..) => Finding::ok("not built yet: the next run builds it"),
+        (Store::Absent, ..) => match &bitcoin.other_indexes {
+            None => Finding::ok("not built yet: the next run builds it"),
+            Some(others) => Finding::warn(
+                format!("not built yet, and the data folder holds an index of {others}"),
+                "set network back if that is the one to serve; otherwise the next run builds another index",
+            ),
+        },
         (_, Some(height), _, Some(node)) if height < node => {
             Finding::ok(format!("at height {height}; a running server follows the node to {node}"))
         }
@@ -181,6 +203,18 @@ fn relay(facts: &Facts) -> Vec<Finding> {
                 folder.display()
             ),
         ),
+    }]
+}
+
+fn plugin(facts: &Facts) -> Vec<Finding> {
+    let Some(Plugin { program, can_run }) = &facts.plugin else { return Vec::new() };
+    vec![if *can_run {
+        Finding::ok(format!("{program} can be run"))
+    } else {
+        Finding::fail(
+            format!("{program} is no program that this user can run: every event would be refused or accepted unseen"),
+            "correct relay-plugin, or make the program executable (`chmod +x`)",
+        )
     }]
 }
 

@@ -10,7 +10,9 @@ const NOW: u64 = 1_800_000_000;
 fn healthy() -> Facts {
     Facts {
         settings: Ok(()),
+        file: Some("/etc/birdhouse.toml".into()),
         warnings: Vec::new(),
+        other_user: None,
         bitcoin: Some(Bitcoin {
             node: Some(Node {
                 answer: Answer::Ready { user_agent: "/Satoshi:31.0.0/".into(), height: 365 },
@@ -24,12 +26,14 @@ fn healthy() -> Facts {
             skipped: Vec::new(),
             blocks_bytes: Some(100 * GB),
             index: Store::Whole { bytes: 20 * GB },
+            other_indexes: None,
             index_dir: Some("/data/bitcoin".into()),
             height: Some(365),
             tip_is_known: Some(true),
         }),
         derived: vec![("filters", Store::Whole { bytes: GB }), ("other", Store::Absent)],
         relay: Some(Store::Whole { bytes: GB }),
+        plugin: Some(Plugin { program: "/usr/local/bin/policy".into(), can_run: true }),
         data_dir: Some(Folder { path: "/data".into(), mode: Some(0o700), is_writable: true }),
         machine: Machine {
             disk_free_bytes: Some(100 * GB),
@@ -85,6 +89,7 @@ fn a_server_that_can_start_has_no_finding() {
 fn every_check_says_something_about_a_server_with_everything() {
     let mut facts = healthy();
     node_in(&mut facts).clear_rpc = Some("the password crosses the network unencrypted".into());
+    facts.other_user = Some(OtherUser { name: "birdhouse".into(), own: "alice".into() });
     let lines = report(&facts);
     for (check, _) in CHECKS {
         assert!(lines.iter().any(|line| line.check == check), "{check}");
@@ -179,6 +184,25 @@ fn faults_of_the_machine_are_found() {
     });
     found_by("data folder", Verdict::Warn, &["chmod go-w /data"], |facts| {
         facts.data_dir = Some(Folder { path: "/data".into(), mode: Some(0o777), is_writable: true });
+    });
+}
+
+#[test]
+fn another_network_is_told_from_an_index_that_is_not_built() {
+    let absent = |facts: &mut Facts| {
+        (bitcoin(facts).index, bitcoin(facts).height) = (Store::Absent, None);
+    };
+    assert_eq!(findings(absent), []);
+    found_by("index", Verdict::Warn, &["holds an index of bitcoin", "set network back"], |facts| {
+        absent(facts);
+        bitcoin(facts).other_indexes = Some("bitcoin".into());
+    });
+}
+
+#[test]
+fn a_plugin_that_cannot_be_run_is_found() {
+    found_by("plugin", Verdict::Fail, &["/usr/local/bin/policy", "relay-plugin", "chmod +x"], |facts| {
+        facts.plugin = Some(Plugin { program: "/usr/local/bin/policy".into(), can_run: false });
     });
 }
 

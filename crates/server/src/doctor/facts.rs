@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::process::users::OtherUser;
+
 /// Depth of the examination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
@@ -17,14 +19,20 @@ pub(crate) enum Depth {
 pub(super) struct Facts {
     /// The first error of the settings; then nothing else could be looked at.
     pub(super) settings: Result<(), String>,
+    /// The configuration file that was read.
+    pub(super) file: Option<PathBuf>,
     /// Settings that do nothing or harm.
     pub(crate) warnings: Vec<String>,
+    /// The user of the data folder, where that is another one: what it may read and write is not known then.
+    pub(super) other_user: Option<OtherUser>,
     /// State of the wallets' half; `None` if it is off.
     pub(crate) bitcoin: Option<Bitcoin>,
     /// State of the derived indexes that are on the disk or in use, by name.
     pub(super) derived: Vec<(&'static str, Store)>,
     /// State of the relay's store; `None` if the relay is off.
     pub(crate) relay: Option<Store>,
+    /// The program of the relay's plugin; `None` if there is none, or a shell has to say which one.
+    pub(super) plugin: Option<Plugin>,
     pub(crate) data_dir: Option<Folder>,
     pub(super) machine: Machine,
     pub(super) ports: Vec<Port>,
@@ -44,6 +52,8 @@ pub(crate) struct Bitcoin {
     /// Bytes of the node's block files, where they can be read.
     pub(super) blocks_bytes: Option<u64>,
     pub(crate) index: Store,
+    /// Other networks of which the data folder holds an index.
+    pub(super) other_indexes: Option<String>,
     /// Folder of the index; `None` if the network is unknown.
     pub(super) index_dir: Option<PathBuf>,
     /// Height of the index.
@@ -98,6 +108,14 @@ pub(super) enum Store {
     Damaged { folder: PathBuf, error: String },
 }
 
+/// The program of the relay's plugin.
+#[derive(Debug, Clone)]
+pub(super) struct Plugin {
+    pub(super) program: String,
+    /// This user can run it.
+    pub(super) can_run: bool,
+}
+
 /// A folder and the access to it.
 #[derive(Debug, Clone)]
 pub(super) struct Folder {
@@ -148,6 +166,6 @@ pub(super) enum PortState {
 #[derive(Debug, Clone)]
 pub(super) struct Certificate {
     pub(super) listener: String,
-    /// End of its validity, seconds since 1970; `None` for the self-signed one, which is not made yet.
+    /// End of its validity, seconds since 1970; `None` for a self-signed one that is not made yet.
     pub(super) until: Result<Option<u64>, String>,
 }

@@ -18,12 +18,13 @@ use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
 use x509_cert::der::Decode as _;
 
-use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Port, PortState, Store};
+use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Plugin, Port, PortState, Store};
 use crate::config::{Options, ProfileName, secrets};
 use crate::index::derived::{KINDS, Kind};
 use crate::index::{build_space, setup};
 use crate::operator::DAMAGED;
 use crate::process::file_limit;
+use crate::process::users::OtherUser;
 use crate::services::relay;
 use crate::sockets::{CertificateFiles, Plan, listeners};
 use crate::storage::index_store;
@@ -87,20 +88,35 @@ fn settings_error(options: &Options) -> Result<(), String> {
 }
 
 fn gather(options: &Options, depth: Depth) -> Facts {
-    let data_dir = options.data_dir().ok();
-    let status = app::ctl_dir(options).ok().and_then(|dir| commands::ctl::status(&dir));
-    let bitcoin = options.has_bitcoin().then(|| bitcoin(options, status.as_ref(), depth));
+    let data_dir = options.data_dir().and_then(|dir| Ok(std::path::absolute(dir)?)).ok();
     let plans = plans(options);
-    Facts {
+    let facts = Facts {
         settings: Ok(()),
+        file: options.config.clone(),
         warnings: options.warnings(),
-        bitcoin,
+        other_user: data_dir.as_deref().and_then(OtherUser::of),
+        bitcoin: None,
+        derived: Vec::new(),
+        relay: None,
+        plugin: None,
+        machine: machine(options, data_dir.as_deref(), &plans),
+        ports: Vec::new(),
+        certificates: Vec::new(),
+        data_dir: None,
+    };
+    if facts.other_user.is_some() {
+        return facts;
+    }
+    let status = app::ctl_dir(options).ok().and_then(|dir| commands::ctl::status(&dir));
+    Facts {
+        bitcoin: options.has_bitcoin().then(|| bitcoin(options, status.as_ref(), depth)),
         derived: derived(options, status.as_ref(), depth),
         relay: relay_store(options, status.is_some()),
-        machine: machine(options, data_dir.as_deref(), &plans),
+        plugin: options.relay_plugin.as_deref().and_then(plugin),
         ports: plans.iter().map(|plan| port(plan, status.is_some())).collect(),
-        certificates: plans.iter().filter_map(certificate).collect(),
+        certificates: plans.iter().filter_map(|plan| certificate(plan, data_dir.as_deref())).collect(),
         data_dir: data_dir.map(folder),
+        ..facts
     }
 }
 
@@ -118,6 +134,7 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
             skipped: Vec::new(),
             blocks_bytes: build_space::block_bytes(blocks),
             index,
+            other_indexes: network.and_then(|network| options.other_indexes(network)),
             index_dir: network.and_then(|network| options.index_dir(network).ok()),
             height: tip.map(|(height, _)| height),
             tip_is_known: None,
@@ -142,6 +159,7 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
         skipped,
         blocks_bytes: build_space::block_bytes(&conf.blocks_dir),
         index,
+        other_indexes: options.other_indexes(conf.network),
         index_dir: options.index_dir(conf.network).ok(),
         height: tip.map(|(height, _)| height),
     }
@@ -156,6 +174,7 @@ impl Bitcoin {
             skipped: Vec::new(),
             blocks_bytes: None,
             index: Store::Absent,
+            other_indexes: None,
             index_dir: None,
             height: None,
             tip_is_known: None,
@@ -315,6 +334,24 @@ fn open_store(
     Ok((Arc::new(store), bytes))
 }
 
+/// Returns the program of a plugin's command: its first word, if that is one which a shell takes as it is.
+fn plugin(command: &str) -> Option<Plugin> {
+    let program = command.split_whitespace().next()?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if !program.chars().all(is_plain) {
+        return None;
+    }
+    let is_program = |path: &Path| path.is_file() && access(path, AccessFlags::X_OK).is_ok();
+    let can_run = if program.contains('/') {
+        is_program(Path::new(program))
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_builtin = ["exec", "cd", "command"].contains(&program);
+        is_builtin || std::env::split_paths(&path).any(|folder| is_program(&folder.join(program)))
+    };
+    Some(Plugin { program: program.to_owned(), can_run })
+}
+
 // === the machine ===
 
 fn machine(options: &Options, data_dir: Option<&Path>, plans: &[Listening]) -> Machine {
@@ -405,12 +442,14 @@ fn port(plan: &Listening, is_running: bool) -> Port {
     Port { name: plan.name.clone(), addr: plan.addr, state }
 }
 
-fn certificate(plan: &Listening) -> Option<Certificate> {
-    let until = match plan.tls.as_ref()? {
-        CertificateFiles::Own(chain, key) => {
-            Pair::open(chain, key).map_err(|error| error.to_string()).and_then(|pair| end_of(&pair))
-        }
-        CertificateFiles::SelfSigned => Ok(None),
+fn certificate(plan: &Listening, data_dir: Option<&Path>) -> Option<Certificate> {
+    let open = |chain: &Path, key: &Path| {
+        Pair::open(chain, key).map_err(|error| error.to_string()).and_then(|pair| end_of(&pair))
+    };
+    let until = match (plan.tls.as_ref()?, data_dir.map(|dir| dir.join(Pair::SELF_SIGNED))) {
+        (CertificateFiles::Own(chain, key), _) => open(chain, key),
+        (CertificateFiles::SelfSigned, Some(pair)) if pair.exists() => open(&pair, &pair),
+        (CertificateFiles::SelfSigned, _) => Ok(None),
     };
     Some(Certificate { listener: plan.name.clone(), until })
 }

@@ -227,7 +227,7 @@ pub(crate) fn index_dir(options: &Options) -> Result<PathBuf> {
     options.index_dir(network(options)?)
 }
 
-/// Returns the network of the settings, or of the node.
+/// Returns the network of the settings, else of the node's configuration.
 pub(crate) fn network(options: &Options) -> Result<Network> {
     match options.network {
         Some(network) => Ok(network.into()),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result, anyhow};
 use birdhouse_events::Explanation;
 use birdhouse_relay::Verdict;
 use nix::sys::stat::{Mode, fchmod};
@@ -25,6 +25,7 @@ use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::stores::{Pace, Stores};
 use crate::operator::{accept, connections, rules, status};
+use crate::process::users::OtherUser;
 
 /// Concurrent connections; further ones wait to be accepted.
 pub(crate) const CONNECTIONS_MAX: usize = 8;
@@ -51,8 +52,28 @@ pub(crate) fn path(folder: &Path) -> PathBuf {
 }
 
 /// Returns true if a server answers the socket in a folder.
-pub(crate) fn is_served(folder: &Path) -> bool {
-    std::os::unix::net::UnixStream::connect(path(folder)).is_ok()
+///
+/// # Errors
+/// This user may not ask.
+pub(crate) fn is_served(folder: &Path) -> Result<bool> {
+    let path = path(folder);
+    match std::os::unix::net::UnixStream::connect(&path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(refused(&path, &error)),
+        Err(_) => Ok(false),
+    }
+}
+
+/// Returns the error of a socket that cannot be connected to, with the way to do so.
+pub(crate) fn refused(path: &Path, error: &std::io::Error) -> Error {
+    let owner = || path.ancestors().skip(1).find_map(OtherUser::of);
+    let remedy = match (error.kind(), owner()) {
+        (ErrorKind::PermissionDenied, Some(other)) => {
+            format!("the server's data is of the user {}: `{}`", other.name, other.command(".."))
+        }
+        _ => "is the server running, with this --data-dir and --network?".to_owned(),
+    };
+    anyhow!("failed to connect to {}: {error}; {remedy}", path.display())
 }
 
 /// Binds the socket, for its owner alone. Replaces one that an earlier process left: the store's lock proves that no

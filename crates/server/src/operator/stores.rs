@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::config::Options;
 use crate::index::{derived, setup};
 use crate::process::private;
+use crate::process::users::OtherUser;
 use crate::services::relay;
 
 /// Parts of a second that a paced run sleeps for each part that it reads.
@@ -110,6 +111,15 @@ impl Stores {
     /// That of the first store that cannot be opened, for example because a server runs.
     pub(crate) fn open(options: &Options) -> Result<Self> {
         let data_dir = options.data_dir()?;
+        if let Some(other) = OtherUser::of(&data_dir) {
+            bail!(
+                "{} is of the user {}, and files that {} makes there would be closed to it: run this command by `{}`",
+                data_dir.display(),
+                other.name,
+                other.own,
+                other.command("..")
+            );
+        }
         let mut stores = Vec::new();
         let mut add = |part: Part, folder: PathBuf| -> Result<()> {
             if folder.join("VERSION").exists() {
@@ -120,7 +130,13 @@ impl Stores {
             Ok(())
         };
         if options.has_bitcoin() {
-            let index_dir = setup::index_dir(options)?;
+            let network = setup::network(options)?;
+            let index_dir = options.index_dir(network)?;
+            if !index_dir.join("VERSION").exists()
+                && let Some(others) = options.other_indexes(network)
+            {
+                bail!("found no index of {network} in {}, but of {others}; choose by --network", data_dir.display());
+            }
             add(Part::Index, index_dir.clone())?;
             for kind in derived::KINDS {
                 add(Part::Derived(kind.name), kind.folder(&index_dir))?;
@@ -152,12 +168,18 @@ impl Stores {
         if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
             bail!("failed to back up to {}: the folder is not empty; choose a new one", folder.display());
         }
+        let mut published = Vec::new();
+        for store in &self.stores {
+            if store.2.manifest()?.is_some() {
+                published.push(store);
+            }
+        }
+        if published.is_empty() {
+            bail!("failed to back up: neither an index nor a relay has anything yet");
+        }
         private::folder(folder)?;
         let mut done = BackedUp::default();
-        for (part, from, store) in &self.stores {
-            if store.manifest()?.is_none() {
-                continue;
-            }
+        for (part, from, store) in published {
             let target = folder.join(from.strip_prefix(&self.data_dir).unwrap_or(from));
             let mut since = Instant::now();
             let mut go_on = || {

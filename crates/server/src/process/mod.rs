@@ -1,4 +1,5 @@
-//! This process in its operating system: signals, systemd, limits, the log, and who may read what it writes.
+//! This process in its operating system: signals, systemd, limits, the log, users, and who may read what it
+//! writes.
 //!
 //! Uses no other folder.
 
@@ -9,6 +10,7 @@ mod shutdown;
 mod signals;
 pub(crate) mod systemd;
 pub(crate) mod usage;
+pub(crate) mod users;
 
 pub(crate) use self::log::Level;
 pub(crate) use self::shutdown::Shutdown;

@@ -16,6 +16,7 @@ mod limits;
 mod modes;
 mod nginx;
 mod onion;
+mod packaged;
 mod peers;
 mod private;
 mod process;

@@ -87,6 +87,13 @@ impl Birdhouse {
         Self::spawn(prelude, dir, args.into(), &["--electrum-addr=127.0.0.1:0"], envs)
     }
 
+    /// Starts it without a flag but for the dashboard, beside a root that has the file of a packaged service.
+    pub(crate) fn start_packaged(root: TempDir) -> Self {
+        let envs = [("BIRDHOUSE_ROOT", root.path().display().to_string())];
+        let envs: Vec<_> = envs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        Self::spawn(":", root, Vec::new(), &[], &envs)
+    }
+
     /// Starts the relay alone in a folder, without a node and without a home directory.
     pub(crate) fn start_relay(dir: TempDir, args: &[&str]) -> Self {
         Self::start_relay_after(":", dir, args)
