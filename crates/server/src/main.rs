@@ -71,6 +71,8 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command, given: &Given) -> Result<ExitCode> {
+    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    CommandLine::refuse_unknown_variables(variables)?;
     file_limit::raise();
     if !matches!(command, Command::Bench { .. } | Command::Man { .. }) {
         private::restrict_new_files();
@@ -144,10 +146,6 @@ fn start(options: Options, given: &Given) -> Result<(Options, Level)> {
     let level = log::start(options.log.as_deref())?;
     if let Some(file) = &options.config {
         tracing::info!(file = %file.display(), "read the configuration file");
-    }
-    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for (variable, nearest) in CommandLine::unknown_variables(variables) {
-        tracing::warn!(variable, nearest, "ignored an unknown environment variable");
     }
     for warning in options.warnings() {
         tracing::warn!("{warning}");

@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use crate::config::{Options, Setting};
+use crate::config::{Options, Setting, UseInFile};
 use crate::index::setup;
 
-/// Prints the settings as TOML; the origin of each is a comment.
+/// Prints the settings as TOML; the origin of each is a comment, and so are settings that are not set. A configuration
+/// file with these lines has the same effect, but for secrets, which are hidden.
 pub(crate) fn run(options: &Options, settings: &[Setting]) -> ExitCode {
     print!("{}", text(settings, &found(options)));
     ExitCode::SUCCESS
@@ -22,12 +23,13 @@ fn found(options: &Options) -> Vec<(&'static str, String)> {
 
 fn text(settings: &[Setting], found: &[(&str, String)]) -> String {
     let mut text = String::new();
-    for Setting { name, value, origin } in settings {
+    for Setting { name, value, origin, use_in_file } in settings {
         let found = found.iter().find(|(setting, _)| setting == name && origin == "default");
-        let line = match (found, value) {
-            (Some((_, value)), _) => format!("{name} = {value:?}  # the node's configuration"),
-            (None, Some(value)) => format!("{name} = {value}  # {origin}"),
-            (None, None) => format!("#{name}  # not set"),
+        let line = match (found, value, use_in_file) {
+            (Some((_, value)), ..) => format!("#{name} = {value:?}  # the node's configuration"),
+            (None, Some(value), UseInFile::Same) => format!("{name} = {value}  # {origin}"),
+            (None, Some(value), UseInFile::None) => format!("#{name} = {value}  # {origin}"),
+            (None, None, _) => format!("#{name}  # not set"),
         };
         text.push_str(&line);
         text.push('\n');
@@ -45,13 +47,14 @@ mod tests {
             name: name.into(),
             value: value.map(Into::into),
             origin: origin.into(),
+            use_in_file: if origin == "default" { UseInFile::None } else { UseInFile::Same },
         };
         let settings = [
             setting("profile", Some("\"lean\""), "/etc/birdhouse.toml"),
             setting("network", Some("\"bitcoin\""), "default"),
             setting("banner", None, "default"),
         ];
-        let expected = "profile = \"lean\"  # /etc/birdhouse.toml\nnetwork = \"regtest\"  # the node's configuration\n\
+        let expected = "profile = \"lean\"  # /etc/birdhouse.toml\n#network = \"regtest\"  # the node's configuration\n\
                         #banner  # not set\n";
         assert_eq!(text(&settings, &[("network", "regtest".into())]), expected);
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -12,6 +13,27 @@ use super::{Options, SECRETS, VARIABLE, renamed};
 
 /// Arguments that `birdhouse ctl` shows in its help.
 const CTL_FLAGS: [&str; 6] = ["config", "data_dir", "network", "node_dir", "bitcoin", "json"];
+
+/// Variables of the project's tests and scripts, without their prefix: a server that they start has them, too.
+const OF_DEVELOPERS: [&str; 13] = [
+    "CLIENTS",
+    "FROM",
+    "GOLDEN",
+    "INDEX_KILL_FOLDER",
+    "JOBS",
+    "MINUTES",
+    "ROOT",
+    "ROUNDS",
+    "SEED",
+    "SEEDS",
+    "STORE_CQL_HOSTS",
+    "STORE_KILL_FOLDER",
+    "TEST_DOOMED_DATADIR",
+];
+/// Beginnings of the variables that Kubernetes gives every container beside a service with the name `birdhouse`.
+///
+/// Source: <https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables>
+const OF_KUBERNETES: [&str; 2] = ["SERVICE_", "PORT"];
 
 /// One server for the light clients of a self-hosted Bitcoin node.
 #[derive(Debug, Parser)]
@@ -188,18 +210,29 @@ impl CommandLine {
         Self::command().mut_subcommand("ctl", |ctl| ctl.mut_args(to_global))
     }
 
-    /// Returns the `BIRDHOUSE_*` variables among `names` that no command reads, each with the similar one that does.
-    pub(crate) fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<(String, Option<String>)> {
+    /// Refuses a `BIRDHOUSE_*` variable among `names` that nothing reads: a setting that is misspelt has no effect.
+    ///
+    /// # Errors
+    /// Names the variable, and the similar one that is read.
+    pub(crate) fn refuse_unknown_variables(names: impl Iterator<Item = String>) -> Result<()> {
         let command = Self::command();
         let arguments = command.get_subcommands().flat_map(clap::Command::get_arguments);
         let variables = arguments.filter_map(|argument| argument.get_env()?.to_str()?.strip_prefix(VARIABLE));
         let known: Vec<&str> = variables.collect();
-        let unknown = names.filter_map(|name| {
-            let unknown = name.strip_prefix(VARIABLE).filter(|name| !known.contains(name))?;
-            let nearest = renamed::nearest(unknown, &known).map(|nearest| format!("{VARIABLE}{nearest}"));
-            Some((name.clone(), nearest))
-        });
-        unknown.collect()
+        for name in names {
+            let Some(unknown) = name.strip_prefix(VARIABLE) else { continue };
+            let is_of_others =
+                OF_DEVELOPERS.contains(&unknown) || OF_KUBERNETES.iter().any(|of| unknown.starts_with(of));
+            if known.contains(&unknown) || is_of_others {
+                continue;
+            }
+            let hint = match renamed::nearest(unknown, &known) {
+                Some(nearest) => format!("did you mean {VARIABLE}{nearest}?"),
+                None => "`birdhouse run --help` has all of them".to_owned(),
+            };
+            bail!("unknown environment variable {name}; {hint}");
+        }
+        Ok(())
     }
 }
 
@@ -313,10 +346,23 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_variable_is_found_with_the_nearest_one() {
-        let names = ["BIRDHOUSE_NETWROK", "BIRDHOUSE_NETWORK", "BIRDHOUSE_XYZ", "HOME"];
-        let unknown = CommandLine::unknown_variables(names.into_iter().map(str::to_owned));
-        let nearest = Some("BIRDHOUSE_NETWORK".to_owned());
-        assert_eq!(unknown, [("BIRDHOUSE_NETWROK".to_owned(), nearest), ("BIRDHOUSE_XYZ".to_owned(), None)]);
+    fn a_misspelt_variable_is_refused_with_the_nearest_one() {
+        let refused = |name: &str| CommandLine::refuse_unknown_variables([name.to_owned()].into_iter());
+        for known in ["BIRDHOUSE_NETWORK", "BIRDHOUSE_NOSTREAM", "HOME", "BIRDHOUSE_PORT_50001_TCP_ADDR", "BIRDHOUSEX"]
+        {
+            assert!(refused(known).is_ok(), "{known}");
+        }
+        let error = refused("BIRDHOUSE_NETWROK").unwrap_err().to_string();
+        assert_eq!(error, "unknown environment variable BIRDHOUSE_NETWROK; did you mean BIRDHOUSE_NETWORK?");
+        assert!(refused("BIRDHOUSE_XYZ").unwrap_err().to_string().contains("birdhouse run --help"));
+    }
+
+    #[test]
+    fn variables_of_the_makefile_are_allowed() {
+        let makefile = include_str!("../../../../Makefile");
+        let words = makefile.split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
+        let names: Vec<String> = words.filter(|word| word.starts_with(VARIABLE)).map(str::to_owned).collect();
+        assert!(names.len() >= 5, "{names:?}");
+        CommandLine::refuse_unknown_variables(names.into_iter()).unwrap();
     }
 }

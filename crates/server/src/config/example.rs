@@ -84,7 +84,7 @@ pub(super) fn default_of(help: &str) -> Option<&str> {
 }
 
 /// Returns a value for a setting, as TOML: its default, or an example.
-fn value(argument: &Arg, help: &str) -> String {
+pub(super) fn value(argument: &Arg, help: &str) -> String {
     let kind = argument.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
     let default = default_of(help);
     if ["MIB", "N", "BLOCKS"].contains(&kind) {

@@ -35,7 +35,7 @@ pub(crate) use self::command::{Command, CommandLine, Given};
 pub(crate) use self::control::{ControlCommand, Decided, Named};
 pub(crate) use self::example::example;
 use self::located::Located;
-pub(crate) use self::origin::Setting;
+pub(crate) use self::origin::{Setting, UseInFile};
 pub(crate) use self::tables::{
     LimitsName, LimitsOptions, ListenerKind, ListenerOptions, RateOf, RateOptions, RetentionOptions,
 };
