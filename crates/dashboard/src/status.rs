@@ -39,6 +39,9 @@ pub struct Status {
     pub disk: Vec<TableSize>,
     /// Addresses for wallets.
     pub endpoints: Vec<Endpoint>,
+    /// Addresses of REST, explorer and relay.
+    #[serde(default)]
+    pub links: Vec<Link>,
     /// Whatever needs a person.
     pub warnings: Vec<Warning>,
 }
@@ -224,6 +227,15 @@ pub struct Endpoint {
     pub is_local: bool,
     /// SHA-256 of the certificate.
     pub fingerprint: Option<String>,
+}
+
+/// An address of a service that wallets do not use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Name of the service.
+    pub serves: String,
+    /// Its URL.
+    pub url: String,
 }
 
 /// Something that needs a person.

@@ -5,7 +5,7 @@ use birdhouse_web::parts::{badge, bar, code, fact, qr};
 use maud::{Markup, html};
 
 use crate::site;
-use crate::status::{Bitcoin, Build, Endpoint, Phase, Rate, Relay, SlowKind, Status, TableSize};
+use crate::status::{Bitcoin, Build, Endpoint, Link, Phase, Rate, Relay, SlowKind, Status, TableSize};
 
 /// Returns the page.
 pub fn status_page(status: &Status) -> String {
@@ -17,6 +17,7 @@ pub fn status_page(status: &Status) -> String {
             (summary(status))
             (warnings(status))
             (wallets(&status.endpoints))
+            (links(&status.links))
             div.columns {
                 @if let Some(bitcoin) = &status.bitcoin { (chain(bitcoin)) }
                 (clients(status))
@@ -108,9 +109,28 @@ fn wallets(endpoints: &[Endpoint]) -> Markup {
     }
 }
 
+/// A link where a browser opens the URL; a relay's is for Nostr clients.
+fn links(links: &[Link]) -> Markup {
+    html! {
+        @if !links.is_empty() {
+            section aria-labelledby="links" {
+                h2 #links { "Other services" }
+                dl.facts {
+                    @for Link { serves, url } in links {
+                        (fact(sentence(serves).trim_end_matches('.'), &html! {
+                            @if url.starts_with("http") { a.whole href=(url) { (url) } } @else { span.whole { (url) } }
+                        }))
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn wallet(endpoint: &Endpoint) -> Markup {
     let server = endpoint.server();
-    let picture = qr(&server, &format!("QR code of {server}"));
+    // A phone does not reach a loopback address.
+    let picture = if endpoint.is_local { None } else { qr(&server, &format!("QR code of {server}")) };
     html! {
         div.columns.code {
             div {
@@ -362,6 +382,23 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }
+    }
+
+    #[test]
+    fn services_are_links_and_a_loopback_address_has_no_qr_code() {
+        let local = Endpoint { host: "127.0.0.1".into(), port: 50_001, is_local: true, ..Endpoint::default() };
+        let public = Endpoint { host: "electrum.example.org".into(), is_local: false, ..local.clone() };
+        let link = |serves: &str, url: &str| Link { serves: serves.into(), url: url.into() };
+        let links = vec![link("explorer", "http://192.168.1.5:8080"), link("relay", "wss://relay.example.org")];
+        let page =
+            |endpoint| status_page(&Status { endpoints: vec![endpoint], links: links.clone(), ..Status::default() });
+        assert!(!page(local.clone()).contains("QR code"));
+        let page = page(public);
+        assert!(page.contains("QR code of electrum.example.org:50001:t"), "{page}");
+        assert!(
+            page.contains("href=\"http://192.168.1.5:8080\"") && page.contains("wss://relay.example.org"),
+            "{page}"
+        );
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(crate) struct App {
     pub(crate) onion: Option<Onion>,
     /// Public addresses of listeners for wallets.
     pub(crate) public: Vec<Endpoint>,
+    /// Public URLs of the relay.
+    pub(crate) relay_urls: Vec<String>,
     /// Settings that do nothing in their combination.
     pub(crate) warnings: Vec<String>,
     /// Signals that change the running server.
@@ -73,6 +75,7 @@ impl App {
             ops: ops::Plan::of(options),
             onion: Onion::plan(options)?,
             public,
+            relay_urls: options.relay_url.clone().unwrap_or_default(),
             warnings: options.warnings(),
             signals: Signals::default(),
             flags: options.clone(),

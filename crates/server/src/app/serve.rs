@@ -23,7 +23,7 @@ use crate::cluster::replicas;
 use crate::index::Setup;
 use crate::operator::{Bitcoin, Control, NodeWatch, Shown, ctl, ops, status};
 use crate::process::{Level, Shutdown, systemd};
-use crate::services::{self, ELECTRUM, OnPanic, Rates, SAMPLE_INTERVAL, Service, Shared};
+use crate::services::{self, ELECTRUM, EXPLORER, OnPanic, RELAY, REST, Rates, SAMPLE_INTERVAL, Service, Shared};
 use crate::sockets::{BoundListener, Endpoint, welcome};
 use crate::storage::IndexStore;
 
@@ -99,7 +99,8 @@ fn runtime(app: &App) -> Result<Runtime> {
 
 /// Returns the handles of the operator's tools.
 fn control(app: &App, shutdown: &Shutdown, level: Level, services: &services::Bound) -> Result<Control> {
-    let listeners = services.list.iter().flat_map(|service| service.listeners());
+    let listeners = || services.list.iter().flat_map(|service| service.listeners());
+    let is_other = |listener: &&BoundListener| [REST, EXPLORER, RELAY].contains(&listener.serves);
     Ok(Control {
         started: Instant::now(),
         level,
@@ -110,7 +111,9 @@ fn control(app: &App, shutdown: &Shutdown, level: Level, services: &services::Bo
         stores: app.stores(),
         rates: Rates::default(),
         shown: Shown {
-            listeners: listeners.filter(|listener| listener.serves == ELECTRUM).cloned().collect(),
+            listeners: listeners().filter(|listener| listener.serves == ELECTRUM).cloned().collect(),
+            others: listeners().filter(is_other).cloned().collect(),
+            relay_urls: app.relay_urls.clone(),
             public: app.public.clone(),
             warnings: app.warnings.clone(),
         },

@@ -1,27 +1,59 @@
-//! `birdhouse connect`: connection data for a wallet, and QR codes for phones.
+//! `birdhouse connect`: connection data for a wallet, QR codes for phones, and the addresses of the other services.
 
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
+use birdhouse_dashboard::{Endpoint as Shown, Link};
 use birdhouse_net::Certificate;
 
 use crate::app;
 use crate::config::Options;
+use crate::operator::public_endpoints;
+use crate::services::{EXPLORER, RELAY, REST};
 use crate::sockets::{CertificateFiles, Endpoint, Plan, listeners, welcome};
 
 /// Prints the addresses of the settings.
 pub(crate) fn run(options: &Options, with_qr: bool) -> Result<ExitCode> {
+    let own = welcome::own_address();
+    let endpoints = if options.has_bitcoin() { wallets(options, own)? } else { Vec::new() };
+    print!("{}", welcome::others(&links(options, own)?));
+    if with_qr {
+        let codes = welcome::qr(&endpoints).context("failed to draw a QR code")?;
+        ensure!(
+            !codes.is_empty(),
+            "no QR code: a phone reaches none of these addresses; set electrum-tls-addr = \"0.0.0.0\", or public-host"
+        );
+        print!("{codes}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what to type into a wallet; returns the addresses.
+fn wallets(options: &Options, own: Option<IpAddr>) -> Result<Vec<Shown>> {
     let network = app::network(options)?;
     let plans = listeners::plan(options, network)?;
     let endpoints = plans.iter().filter(|plan| !plan.is_websocket()).map(|plan| endpoint(plan, options));
     let endpoints: Vec<Endpoint> = endpoints.collect::<Result<_>>()?;
     ensure!(!endpoints.is_empty(), "no listener for wallets but over WebSocket; set --electrum-tls-addr");
-    let own = welcome::own_address();
-    print!("{}", welcome::text(&endpoints, own, welcome::electrum_flag(network)));
-    if with_qr {
-        print!("{}", welcome::qr(&endpoints, own).context("failed to draw a QR code")?);
+    let flag = welcome::electrum_flag(network);
+    print!("{}", welcome::text(&endpoints, own, flag));
+    let public = public_endpoints(options.public_host.as_deref().unwrap_or_default(), network);
+    for endpoint in &public {
+        print!("{}", welcome::to_type(endpoint, flag));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(endpoints.iter().map(|endpoint| endpoint.shown(own)).chain(public).collect())
+}
+
+/// Returns the addresses of REST, explorer and relay.
+fn links(options: &Options, own: Option<IpAddr>) -> Result<Vec<Link>> {
+    let rest = if options.has_bitcoin() { listeners::plan_rest(options)? } else { Vec::new() };
+    let explorer = if options.has_bitcoin() { listeners::plan_explorer(options)? } else { Vec::new() };
+    let all = [(REST, rest), (EXPLORER, explorer), (RELAY, listeners::plan_relay(options)?)];
+    let local = all
+        .iter()
+        .flat_map(|(serves, plans)| plans.iter().map(move |plan| welcome::link(serves, plan.scheme(), plan.addr, own)));
+    Ok(local.chain(welcome::public_links(options.relay_url.as_deref().unwrap_or_default())).collect())
 }
 
 fn endpoint(plan: &Plan, options: &Options) -> Result<Endpoint> {

@@ -10,6 +10,10 @@ use crate::sockets::BoundListener;
 pub(crate) struct Shown {
     /// Listeners for wallets.
     pub(crate) listeners: Vec<BoundListener>,
+    /// Listeners of REST, explorer and relay.
+    pub(crate) others: Vec<BoundListener>,
+    /// Public URLs of the relay.
+    pub(crate) relay_urls: Vec<String>,
     /// Public addresses of wallets' listeners.
     pub(crate) public: Vec<Endpoint>,
     /// Settings that do nothing in their combination.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use birdhouse_chain::{DerivedProgress, Phase, Progress};
 use birdhouse_clients::SlowKind as Slow;
 use birdhouse_dashboard::{
-    Bitcoin, Build, Derived, Endpoint, Protocol, SlowKind, Status, TableSize, Warning, warnings,
+    Bitcoin, Build, Derived, Endpoint, Link, Protocol, SlowKind, Status, TableSize, Warning, warnings,
 };
 use birdhouse_store::Store as _;
 
@@ -44,6 +44,7 @@ pub(super) fn status(control: &Control) -> Status {
         slowest: slowest(&state),
         disk: disk(&control.stores),
         endpoints: endpoints(&control.shown),
+        links: links(&control.shown),
         warnings: Vec::new(),
     };
     for service in &state.services {
@@ -179,12 +180,13 @@ fn folder_bytes(folder: &Path) -> u64 {
 fn endpoints(shown: &Shown) -> Vec<Endpoint> {
     let own = welcome::own_address();
     let bound = shown.listeners.iter().filter_map(welcome::Endpoint::of);
-    let bound = bound.map(|endpoint| Endpoint {
-        host: endpoint.host(own),
-        port: endpoint.addr.port(),
-        is_tls: endpoint.fingerprint.is_some(),
-        is_local: endpoint.addr.ip().is_loopback(),
-        fingerprint: endpoint.fingerprint,
-    });
-    bound.chain(shown.public.iter().cloned()).collect()
+    bound.map(|endpoint| endpoint.shown(own)).chain(shown.public.iter().cloned()).collect()
+}
+
+/// Returns the addresses of the other services.
+fn links(shown: &Shown) -> Vec<Link> {
+    let own = welcome::own_address();
+    let bound = shown.others.iter();
+    let bound = bound.map(|one| welcome::link(one.serves, welcome::scheme(&one.transport), one.addr, own));
+    bound.chain(welcome::public_links(&shown.relay_urls)).collect()
 }

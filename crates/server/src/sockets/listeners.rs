@@ -168,6 +168,16 @@ impl<L> Plan<L> {
         matches!(self.kind, Kind::Ws | Kind::Wss)
     }
 
+    /// Returns the scheme of the URLs of a listener that is none for wallets.
+    pub(crate) fn scheme(&self) -> &'static str {
+        match self.kind {
+            Kind::Tcp => "http",
+            Kind::Tls => "https",
+            Kind::Ws => "ws",
+            Kind::Wss => "wss",
+        }
+    }
+
     /// Returns the files of its certificate; `None` without TLS.
     pub(crate) fn tls(&self) -> Option<CertificateFiles> {
         matches!(self.kind, Kind::Tls | Kind::Wss).then(|| match self.tls_files.clone() {

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
+use birdhouse_dashboard::{Endpoint as Shown, Link};
 use birdhouse_net::{Certificate, Transport};
 use bitcoin::Network;
 use bitcoin::hashes::{Hash as _, sha256};
@@ -35,19 +36,50 @@ impl Endpoint {
         }
     }
 
-    /// Returns the host to type: the address itself, or the machine's own if it listens on all.
-    pub(crate) fn host(&self, own: Option<IpAddr>) -> String {
-        let ip = self.addr.ip();
-        match if ip.is_unspecified() { own.unwrap_or(Ipv4Addr::LOCALHOST.into()) } else { ip } {
-            IpAddr::V4(ip) => ip.to_string(),
-            IpAddr::V6(ip) => format!("[{ip}]"),
+    /// Returns what to type, on a machine with this address.
+    pub(crate) fn shown(&self, own: Option<IpAddr>) -> Shown {
+        let ip = reached(self.addr, own);
+        Shown {
+            host: host(ip),
+            port: self.addr.port(),
+            is_tls: self.fingerprint.is_some(),
+            is_local: ip.is_loopback(),
+            fingerprint: self.fingerprint.clone(),
         }
     }
+}
 
-    /// Returns the form that Electrum and `BlueWallet` read: `host:port:s` with TLS, `host:port:t` without.
-    fn to_server(&self, host: &str) -> String {
-        format!("{host}:{}:{}", self.addr.port(), if self.fingerprint.is_some() { 's' } else { 't' })
+/// Returns the address to type: the listener's, or the machine's own if it listens on all.
+fn reached(addr: SocketAddr, own: Option<IpAddr>) -> IpAddr {
+    if addr.ip().is_unspecified() { own.unwrap_or(Ipv4Addr::LOCALHOST.into()) } else { addr.ip() }
+}
+
+fn host(ip: IpAddr) -> String {
+    match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
     }
+}
+
+/// Returns the address of a service other than the wallets', such as "the explorer", as a link.
+pub(crate) fn link(serves: &str, scheme: &str, addr: SocketAddr, own: Option<IpAddr>) -> Link {
+    let url = format!("{scheme}://{}:{}", host(reached(addr, own)), addr.port());
+    Link { serves: serves.trim_start_matches("the ").to_owned(), url }
+}
+
+/// Returns the scheme of the URLs of a listener other than the wallets'.
+pub(crate) fn scheme(transport: &Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => "http",
+        Transport::Tls(_) => "https",
+        Transport::Ws => "ws",
+        Transport::Wss(_) => "wss",
+    }
+}
+
+/// Returns the public URLs of the relay as links.
+pub(crate) fn public_links(relay_urls: &[String]) -> impl Iterator<Item = Link> {
+    relay_urls.iter().map(|url| Link { serves: "relay".to_owned(), url: url.clone() })
 }
 
 /// Returns the SHA-256 of a certificate, in hexadecimal.
@@ -78,24 +110,7 @@ pub(crate) fn electrum_flag(network: Network) -> &'static str {
 pub(crate) fn text(endpoints: &[Endpoint], own: Option<IpAddr>, network: &str) -> String {
     let mut text = String::new();
     for endpoint in endpoints {
-        let (host, port) = (endpoint.host(own), endpoint.addr.port());
-        let (tls, server) = (endpoint.fingerprint.is_some(), endpoint.to_server(&host));
-        let ssl = if tls { "on" } else { "off" };
-        let electrum = ["electrum", network, "--oneserver --server", &server].map(str::to_owned);
-        let electrum: Vec<String> = electrum.into_iter().filter(|word| !word.is_empty()).collect();
-        push(&mut text, &format!("Wallets connect to {host}, port {port}, {}:", if tls { "TLS" } else { "no TLS" }));
-        push(&mut text, &format!("  Sparrow     Settings > Server > Private Electrum: {host}, {port}, Use SSL {ssl}"));
-        push(&mut text, &format!("  Electrum    {}", electrum.join(" ")));
-        push(&mut text, &format!("  BlueWallet  Settings > Network > Electrum server: {host}, {port}, SSL {ssl}"));
-        if let Some(fingerprint) = &endpoint.fingerprint {
-            push(&mut text, &format!("  Certificate SHA-256 {fingerprint}"));
-        }
-        if endpoint.addr.ip().is_loopback() {
-            push(
-                &mut text,
-                "  Only wallets on this machine reach it; electrum-tls-addr = \"0.0.0.0\" opens it to others.",
-            );
-        }
+        text += &to_type(&endpoint.shown(own), network);
     }
     if let Some(endpoint) = endpoints.iter().find(|endpoint| endpoint.fingerprint.is_none()) {
         let port = endpoint.addr.port();
@@ -111,14 +126,46 @@ pub(crate) fn text(endpoints: &[Endpoint], own: Option<IpAddr>, network: &str) -
     text
 }
 
-/// Returns a QR code of each endpoint for the camera of a phone.
+/// Returns what to type into each wallet.
+pub(crate) fn to_type(endpoint: &Shown, network: &str) -> String {
+    let mut text = String::new();
+    let Shown { host, port, is_tls, is_local, fingerprint } = endpoint;
+    let (tls, ssl) = if *is_tls { ("TLS", "on") } else { ("no TLS", "off") };
+    let electrum = ["electrum", network, "--oneserver --server", &endpoint.server()].map(str::to_owned);
+    let electrum: Vec<String> = electrum.into_iter().filter(|word| !word.is_empty()).collect();
+    push(&mut text, &format!("Wallets connect to {host}, port {port}, {tls}:"));
+    push(&mut text, &format!("  Sparrow     Settings > Server > Private Electrum: {host}, {port}, Use SSL {ssl}"));
+    push(&mut text, &format!("  Electrum    {}", electrum.join(" ")));
+    push(&mut text, &format!("  BlueWallet  Settings > Network > Electrum server: {host}, {port}, SSL {ssl}"));
+    if let Some(fingerprint) = fingerprint {
+        push(&mut text, &format!("  Certificate SHA-256 {fingerprint}"));
+    }
+    if *is_local {
+        push(&mut text, "  Only wallets on this machine reach it; electrum-tls-addr = \"0.0.0.0\" opens it to others.");
+    }
+    text
+}
+
+/// Returns the addresses of the other services, a line each.
+pub(crate) fn others(links: &[Link]) -> String {
+    let mut text = String::new();
+    if !links.is_empty() {
+        push(&mut text, "Other services:");
+    }
+    for Link { serves, url } in links {
+        push(&mut text, &format!("  {serves:<10}  {url}"));
+    }
+    text
+}
+
+/// Returns a QR code, for the camera of a phone, of each endpoint that other machines reach.
 ///
 /// # Errors
 /// The host's name is too long for one.
-pub(crate) fn qr(endpoints: &[Endpoint], own: Option<IpAddr>) -> Result<String, QrError> {
+pub(crate) fn qr(endpoints: &[Shown]) -> Result<String, QrError> {
     let mut text = String::new();
-    for endpoint in endpoints {
-        let server = endpoint.to_server(&endpoint.host(own));
+    for endpoint in endpoints.iter().filter(|endpoint| !endpoint.is_local) {
+        let server = endpoint.server();
         let code = QrCode::new(server.as_bytes())?.render::<Dense1x2>().build();
         push(&mut text, &format!("{server}\n{code}"));
     }
@@ -168,8 +215,32 @@ mod tests {
 
     #[test]
     fn the_qr_code_holds_host_port_and_tls() {
-        let text = qr(&[endpoint("0.0.0.0:50002", Some("ab"))], None).unwrap();
-        assert!(text.starts_with("127.0.0.1:50002:s\n"), "{text}");
+        let own = Some("192.168.1.5".parse().unwrap());
+        let text = qr(&[endpoint("0.0.0.0:50002", Some("ab")).shown(own)]).unwrap();
+        assert!(text.starts_with("192.168.1.5:50002:s\n"), "{text}");
         assert!(text.lines().filter(|line| line.contains(['█', '▀', '▄'])).count() >= 10, "{text}");
+    }
+
+    #[test]
+    fn an_address_that_a_phone_cannot_reach_has_no_qr_code() {
+        for addr in ["127.0.0.1:50001", "[::1]:50001", "0.0.0.0:50001"] {
+            // Without a network of its own a machine that listens on all addresses has loopback alone.
+            assert_eq!(qr(&[endpoint(addr, None).shown(None)]).unwrap(), "", "{addr}");
+        }
+    }
+
+    #[test]
+    fn other_services_are_links_to_what_other_machines_type() {
+        let own = Some("192.168.1.5".parse().unwrap());
+        let at = |serves, scheme, addr: &str| link(serves, scheme, addr.parse().unwrap(), own);
+        let links = [
+            at("the REST API", "http", "0.0.0.0:3000"),
+            at("the explorer", scheme(&Transport::Tcp), "[2001:db8::1]:8080"),
+            at("the relay", scheme(&Transport::Ws), "127.0.0.1:7777"),
+        ];
+        let links: Vec<_> = links.into_iter().chain(public_links(&["wss://relay.example.org".to_owned()])).collect();
+        let expected = "Other services:\n  REST API    http://192.168.1.5:3000\n  explorer    http://[2001:db8::1]:8080\n  \
+                        relay       ws://127.0.0.1:7777\n  relay       wss://relay.example.org\n";
+        assert_eq!(others(&links), expected);
     }
 }
