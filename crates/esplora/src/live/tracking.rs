@@ -100,6 +100,9 @@ impl Tracking {
             response.add("backendInfo", &json!({ "backend": "birdhouse", "version": env!("CARGO_PKG_VERSION") }));
             response.add("loadingIndicators", &json!({}));
         }
+        for error in &wishes.unserved {
+            response.add(error, &"not served here");
+        }
         if wishes.action == Some(Action::Ping) {
             response.add("pong", &true);
         }

@@ -3,6 +3,21 @@
 use bitcoin::Txid;
 use serde_json::Value;
 
+/// Members of mempool's protocol that this server does not have. mempool names a member's refusal by this suffix.
+///
+/// Source: mempool's `backend/src/api/websocket-handler.ts`.
+const UNSERVED: [&str; 9] = [
+    "track-scriptpubkeys-error",
+    "track-wallet-error",
+    "track-mempool-error",
+    "track-mempool-txids-error",
+    "track-mempool-blocks-error",
+    "track-rbf-summary-error",
+    "track-accelerations-error",
+    "track-donation-error",
+    "track-stratum-error",
+];
+
 /// The streams that a client wants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Wants {
@@ -56,6 +71,8 @@ pub(crate) struct Wishes {
     pub(super) addresses: Option<Vec<String>>,
     pub(super) mempool_block: Wish<usize>,
     pub(super) replaced: Wish<Replaced>,
+    /// Names of the refusals of members that are not served.
+    pub(super) unserved: Vec<&'static str>,
 }
 
 impl<T> Wish<T> {
@@ -91,8 +108,14 @@ impl Wishes {
             addresses: member("track-addresses").and_then(Value::as_array).map(|list| texts(list)),
             mempool_block: Wish::of(member("track-mempool-block"), |index| usize::try_from(index.as_u64()?).ok()),
             replaced: Wish::of(member("track-rbf"), replaced),
+            unserved: UNSERVED.into_iter().filter(|error| is_begun(member(error.trim_end_matches("-error")))).collect(),
         })
     }
+}
+
+/// Returns true for a member that begins something; `false` and `"stop"` end it.
+fn is_begun(member: Option<&Value>) -> bool {
+    member.is_some_and(|value| *value != Value::Bool(false) && *value != "stop")
 }
 
 fn txid(value: &Value) -> Option<Txid> {
@@ -157,6 +180,10 @@ mod tests {
             Wishes::parse(br#"{"action":"ping"}"#),
             Some(Wishes { action: Some(Action::Ping), ..Wishes::default() })
         );
+        let unserved =
+            br#"{"track-mempool":true,"track-rbf-summary":false,"track-wallet":"stop","track-stratum":"all"}"#;
+        let unserved = Wishes::parse(unserved).map(|wishes| wishes.unserved);
+        assert_eq!(unserved.as_deref(), Some(&["track-mempool-error", "track-stratum-error"][..]));
         for wrong in ["", "x", "[]", "7", "{"] {
             assert_eq!(Wishes::parse(wrong.as_bytes()), None, "{wrong}");
         }
