@@ -8,6 +8,7 @@ mod internal;
 mod mempool;
 mod openapi;
 mod replacements;
+mod schemas;
 mod scripts;
 mod transactions;
 pub(crate) mod v1;

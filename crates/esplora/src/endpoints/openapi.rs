@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::{Map, Value, json};
 
-use super::{Media, Route};
+use super::{Media, Route, schemas};
 use crate::wire::{Answer, Cache, Reply};
 use crate::work::{Lane, Question};
 
@@ -26,13 +26,25 @@ fn of_routes(routes: impl Iterator<Item = &'static Route>) -> Value {
         "info": { "title": "Birdhouse, Esplora's REST API", "version": env!("CARGO_PKG_VERSION") },
         "servers": [{ "url": "/api" }],
         "paths": paths,
+        "components": { "schemas": schemas::named() },
     })
+}
+
+/// Returns the name of an operation for programs that make a client from the document: `getTxTxidStatus`.
+fn operation_id(route: &Route) -> String {
+    let mut id = route.method.as_str().to_lowercase();
+    for word in route.path.split(|c: char| !c.is_ascii_alphanumeric()) {
+        let (first, rest) = word.split_at(word.len().min(1));
+        id.push_str(&first.to_uppercase());
+        id.push_str(rest);
+    }
+    id
 }
 
 fn operation(route: &Route) -> Value {
     let names = route.path.split(['{', '}']).skip(1).step_by(2);
     let parameter =
-        |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
+        |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": schemas::of_part(name) });
     let content = match route.media {
         Media::Json => "application/json",
         Media::Text => "text/plain",
@@ -41,6 +53,7 @@ fn operation(route: &Route) -> Value {
     };
     if route.media == Media::WebSocket {
         return json!({
+            "operationId": operation_id(route),
             "summary": route.summary,
             "parameters": [],
             "responses": {
@@ -50,10 +63,11 @@ fn operation(route: &Route) -> Value {
         });
     }
     let mut operation = json!({
+        "operationId": operation_id(route),
         "summary": route.summary,
         "parameters": names.map(parameter).collect::<Vec<_>>(),
         "responses": {
-            "200": { "description": route.summary, "content": { content: {} } },
+            "200": { "description": route.summary, "content": { content: { "schema": schemas::of_answer(route) } } },
             "default": { "description": "The reason why there is no answer.", "content": { "text/plain": {} } },
         },
     });
@@ -65,6 +79,8 @@ fn operation(route: &Route) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn routes() -> impl Iterator<Item = &'static Route> {
@@ -87,5 +103,28 @@ mod tests {
             .map(|path| path.as_object().map_or(0, Map::len))
             .sum();
         assert_eq!(operations, routes().count());
+    }
+
+    #[test]
+    fn every_operation_has_an_id_of_its_own_and_every_answer_a_form_that_is_there() {
+        let document = of_routes(routes());
+        let mut ids = HashSet::new();
+        for route in routes() {
+            let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
+            let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+            assert!(id.len() > 3 && ids.insert(id.clone()), "{id}: {}", route.path);
+            if route.media != Media::WebSocket {
+                let content = operation["responses"]["200"]["content"].as_object();
+                let forms: Vec<&Value> = content.into_iter().flat_map(Map::values).map(|of| &of["schema"]).collect();
+                assert!(forms.len() == 1 && forms[0].is_object(), "{}", route.path);
+            }
+        }
+        assert!(ids.contains("getTxTxidStatus") && ids.contains("postTxsPackage"), "{ids:?}");
+        let text = document.to_string();
+        let names: HashSet<&str> =
+            text.split("#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let named = schemas::named();
+        let named: HashSet<&str> = named.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
+        assert_eq!(names, named, "each form is used, and each that is used is there");
     }
 }
