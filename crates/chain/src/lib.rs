@@ -112,9 +112,9 @@ pub use outside::{NODE_VALUE_AGE_MAX, NodeValue, NodeValues, Runtime, Spawned, W
 pub use query::{PageList, UpTo};
 pub use rows::TABLES;
 pub use state::{
-    Balance, BalanceChange, BlockSummary, Confirmation, ConfirmedTransaction, EarlyHeaders, FoundOutput, HistoryEntry,
-    Mempool, MempoolTransaction, MerkleBranch, REPLACED_MAX, Replacements, ResolvedTransaction, ScriptStats, Snapshot,
-    Spender, UnconfirmedEntry, Unspent, Version,
+    Balance, BalanceChange, BlockSummary, Confirmation, ConfirmedTransaction, Dropped, EarlyHeaders, FoundOutput,
+    HistoryEntry, Mempool, MempoolTransaction, MerkleBranch, REPLACED_MAX, Replacements, ResolvedTransaction,
+    ScriptStats, Snapshot, Spender, UnconfirmedEntry, Unspent, Version,
 };
 pub use tip::{Index, MergeState, PackSize, Syncing, Update, is_same_index};
 pub use verify::VerifyReport;

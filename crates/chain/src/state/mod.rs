@@ -28,7 +28,7 @@ pub(crate) use self::manifest::{Manifest, Merging, State, TxNumRange};
 pub use self::mempool::{Mempool, MempoolTransaction};
 pub(crate) use self::mempool::{Pay, Spend};
 pub(crate) use self::reader::Storage;
-pub use self::replacements::{REPLACED_MAX, Replacements, Version};
+pub use self::replacements::{Dropped, REPLACED_MAX, Replacements, Version};
 pub(crate) use self::slots::{Slot, Slots, Tables};
 pub(crate) use self::snapshot::Shared;
 pub use self::snapshot::Snapshot;

@@ -34,6 +34,15 @@ pub struct Version {
     pub is_replaceable: bool,
 }
 
+/// A transaction that left the mempool without having been confirmed, and that no other one is known to have replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// The transaction in short.
+    pub version: Version,
+    /// Outputs that it spent, but those for which another transaction left later.
+    pub spent: Vec<OutPoint>,
+}
+
 /// The newest replacements.
 #[derive(Debug, Clone, Default)]
 pub struct Replacements {
@@ -133,6 +142,18 @@ impl Replacements {
         self.replaced.get(txid).map(|(by, _)| *by)
     }
 
+    /// Returns a transaction that left without a replacement. It reads all outputs that are kept, 10 000 at most.
+    pub fn dropped(&self, txid: &Txid) -> Option<Dropped> {
+        if self.replaced.contains_key(txid) {
+            return None;
+        }
+        let of_it = self.abandoned.iter().filter(|(_, (version, _))| version.txid == *txid);
+        let (mut spent, versions): (Vec<OutPoint>, Vec<Version>) =
+            of_it.map(|(outpoint, (version, _))| (*outpoint, *version)).unzip();
+        spent.sort_unstable();
+        Some(Dropped { version: *versions.first()?, spent })
+    }
+
     /// Returns the transactions that a transaction replaced, in the order in which they were noted.
     pub fn of(&self, by: &Txid) -> impl Iterator<Item = Txid> {
         let first = (*by, 0, Txid::from_byte_array([0; 32]));
@@ -213,6 +234,19 @@ mod tests {
         known.came(version(1), spent(&[0]));
         assert_eq!((known.replacement(&txid(1)), known.replacement(&txid(2))), (None, Some(txid(1))));
         assert_eq!(known.len(), 1);
+    }
+
+    #[test]
+    fn a_transaction_that_left_is_dropped_until_it_comes_back_or_another_one_replaces_it() {
+        let mut known = Replacements::default();
+        known.left(version(1), spent(&[4, 0]));
+        let dropped = Dropped { version: version(1), spent: spent(&[0, 4]).collect() };
+        assert_eq!((known.dropped(&txid(1)), known.dropped(&txid(2))), (Some(dropped), None));
+        let mut back = known.clone();
+        back.came(version(1), spent(&[4, 0]));
+        assert_eq!(back.dropped(&txid(1)), None);
+        known.came(version(2), spent(&[4]));
+        assert_eq!((known.dropped(&txid(1)), known.replacement(&txid(1))), (None, Some(txid(2))));
     }
 
     #[test]

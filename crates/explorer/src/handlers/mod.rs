@@ -9,8 +9,10 @@ mod push;
 mod script;
 mod search;
 mod several;
+mod spending;
 mod status;
 mod transaction;
+mod versions;
 
 use birdhouse_esplora::Route;
 

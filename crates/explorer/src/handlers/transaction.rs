@@ -1,13 +1,17 @@
 //! A transaction.
 
-use birdhouse_chain::{ResolvedTransaction, Snapshot};
+use birdhouse_chain::ResolvedTransaction;
 use birdhouse_esplora::script::{address_of, inner_scripts, type_of};
 use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, family, quotient};
 use bitcoin::hex::DisplayHex;
 use bitcoin::{OutPoint, TxIn, TxOut, Txid, consensus};
 
+use super::spending::spending;
+use super::versions::{gone, versions};
 use crate::views::flow::Flow;
-use crate::views::transaction::{Input, Output, Page, Part, Script, Spending, Transaction, Waiting, page};
+use crate::views::transaction::{
+    Input, Output, Page, Part, Script, Spending, Transaction, Waiting, page, unspent_page,
+};
 
 /// Inputs, or outputs, on a page.
 const PARTS_PAGE: usize = 50;
@@ -25,7 +29,7 @@ pub(super) const ROUTES: &[Route] = &[
 fn transaction(question: &Question<'_>) -> Answer {
     let at = question.at;
     let txid = question.params.txid("txid").map_err(|_| Failure::bad_request("this is no txid"))?;
-    let found = at.resolved(txid)?.ok_or_else(Failure::no_transaction)?;
+    let Some(found) = at.resolved(txid)? else { return gone(question, txid) };
     let (inputs, outputs) = (&found.transaction.input, &found.transaction.output);
     let pages = (page_of(question, "inputs", inputs.len())?, page_of(question, "outputs", outputs.len())?);
     let values = Transaction {
@@ -42,6 +46,7 @@ fn transaction(question: &Question<'_>) -> Answer {
         weight: found.transaction.weight().to_wu(),
         is_replaceable: inputs.iter().any(|input| input.sequence.0 <= REPLACEABLE_MAX),
         waiting: waiting(question, txid),
+        versions: versions(at, &txid)?,
         flow: Flow::of(&found),
         inputs: pages.0.slice(inputs).map(|(vin, input)| self::input(question, &found, vin, input)).collect(),
         outputs: pages.1.slice(outputs).map(|(vout, output)| self::output(question, txid, vout, output)).collect(),
@@ -100,7 +105,9 @@ fn input(question: &Question<'_>, found: &ResolvedTransaction, vin: usize, input
 
 fn output(question: &Question<'_>, txid: Txid, vout: usize, output: &TxOut) -> Output {
     let outpoint = OutPoint { txid, vout: u32::try_from(vout).expect("a transaction has fewer than 2^32 outputs") };
-    Output { vout, part: part(question, output), spending: spending(question.at, outpoint, output) }
+    let is_spendable = !output.script_pubkey.is_op_return();
+    let spending = if is_spendable { spending(question.at, outpoint) } else { Spending::Never };
+    Output { vout, part: part(question, output), spending }
 }
 
 fn part(question: &Question<'_>, output: &TxOut) -> Part {
@@ -122,24 +129,18 @@ fn note(script: &bitcoin::Script) -> Option<String> {
     is_readable.then_some(text)
 }
 
-/// The spender, if a few reads find it. Among the transactions of a long script it is found on request only.
-fn spending(at: &Snapshot, outpoint: OutPoint, output: &TxOut) -> Spending {
-    if output.script_pubkey.is_op_return() {
-        return Spending::Never;
-    }
-    match at.within_budget(|at| at.spender_of(outpoint)) {
-        Ok(Some(Some(spender))) => Spending::By(spender.txid, spender.vin),
-        Ok(Some(None)) => Spending::Unspent,
-        Ok(None) | Err(_) => Spending::OnRequest,
-    }
-}
-
+/// Leads to the input that spends an output, or answers that there is none.
 fn spender(question: &Question<'_>) -> Answer {
+    let at = question.at;
     let txid = question.params.txid("txid").map_err(|_| Failure::bad_request("this is no txid"))?;
     let outpoint = OutPoint { txid, vout: question.params.number("vout")? };
-    let found = question.at.spender_of(outpoint)?;
-    let found = found.ok_or_else(|| Failure::not_found("nothing spends this output"))?;
-    Reply::elsewhere(format!("/tx/{}#input-{}", found.txid, found.vin))
+    if let Some(found) = at.spender_of(outpoint)? {
+        return Reply::elsewhere(format!("/tx/{}#input-{}", found.txid, found.vin));
+    }
+    let Some(found) = at.resolved(txid)? else { return gone(question, txid) };
+    let output = found.transaction.output.get(outpoint.vout as usize);
+    let output = output.ok_or_else(|| Failure::not_found("the transaction has fewer outputs"))?;
+    Reply::html(unspent_page(question.network(), outpoint, &part(question, output)), Cache::Private)
 }
 
 fn raw(found: &ResolvedTransaction) -> Option<String> {

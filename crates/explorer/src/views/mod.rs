@@ -2,6 +2,7 @@
 
 pub(crate) mod block;
 pub(crate) mod flow;
+pub(crate) mod gone;
 pub(crate) mod home;
 pub(crate) mod layout;
 pub(crate) mod parts;
@@ -11,3 +12,4 @@ pub(crate) mod script;
 pub(crate) mod several;
 pub(crate) mod status;
 pub(crate) mod transaction;
+pub(crate) mod versions;

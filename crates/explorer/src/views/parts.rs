@@ -44,9 +44,25 @@ pub(crate) fn txid(txid: &bitcoin::Txid) -> Markup {
     html! { a.long-link href={ "/tx/" (txid) } { (long_name(&txid.to_string())) } }
 }
 
+/// A link to an output.
+pub(crate) fn outpoint(outpoint: &bitcoin::OutPoint) -> Markup {
+    let bitcoin::OutPoint { txid, vout } = outpoint;
+    html! { a.long-link href={ "/tx/" (txid) "#output-" (vout) } { (long_name(&txid.to_string())) ":" (vout) } }
+}
+
+/// A link to an address.
+pub(crate) fn address(address: &str) -> Markup {
+    html! { a.long-link href={ "/address/" (address) } { (long_name(address)) } }
+}
+
 /// A time in seconds since 1970.
 pub(crate) fn time(seconds: u32) -> Markup {
     html! { time datetime=(times::iso(seconds)) { (times::readable(seconds)) " UTC" } }
+}
+
+/// The time at which this server first saw something, in seconds since 1970.
+pub(crate) fn seen(seconds: u64) -> Markup {
+    time(u32::try_from(seconds).unwrap_or(u32::MAX))
 }
 
 /// A time by its age.

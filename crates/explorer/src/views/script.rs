@@ -2,7 +2,7 @@
 
 use birdhouse_chain::ScriptStats;
 use birdhouse_web::amounts;
-use bitcoin::{Network, Txid};
+use bitcoin::{Network, OutPoint, Txid};
 use maud::{Markup, html};
 
 use super::layout::Frame;
@@ -262,9 +262,7 @@ fn coins(coins: &[Coin]) -> Markup {
             } }
             tbody { @for coin in coins { tr {
                 td.wide {
-                    a.long-link href={ "/tx/" (coin.txid) "#output-" (coin.vout) } {
-                        (parts::long_name(&coin.txid.to_string())) ":" (coin.vout)
-                    }
+                    (parts::outpoint(&OutPoint { txid: coin.txid, vout: coin.vout }))
                 }
                 td.number {
                     @match coin.height {

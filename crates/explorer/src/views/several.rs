@@ -146,7 +146,7 @@ fn link(member: &Member) -> Markup {
     let hash = hex(&member.hash);
     html! {
         @match &member.address {
-            Some(address) => a.long-link href={ "/address/" (address) } { (parts::long_name(address)) },
+            Some(address) => (parts::address(address)),
             None => a.long-link href={ "/scripthash/" (hash) } { (parts::long_name(&hash)) },
         }
     }

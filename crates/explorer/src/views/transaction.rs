@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use super::flow::{self, Flow};
 use super::layout::Frame;
 use super::parts::{self, badge, fact};
+use super::versions::{self, Version};
 
 /// Minutes between two blocks, on average.
 const BLOCK_MINUTES: usize = 10;
@@ -34,6 +35,8 @@ pub(crate) struct Transaction {
     /// True if it signals that it may be replaced.
     pub(crate) is_replaceable: bool,
     pub(crate) waiting: Option<Waiting>,
+    /// It and others that spend the same outputs, if it replaced another one.
+    pub(crate) versions: Vec<Version>,
     pub(crate) flow: Flow,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
@@ -124,10 +127,38 @@ impl Page {
     }
 }
 
+impl Transaction {
+    fn outpoint(&self, vout: usize) -> OutPoint {
+        OutPoint { txid: self.txid, vout: u32::try_from(vout).expect("a transaction has fewer than 2^32 outputs") }
+    }
+}
+
 impl Script {
     pub(crate) fn of(script: &bitcoin::Script) -> Self {
         Self { asm: script.to_asm_string(), hex: script.to_hex_string() }
     }
+}
+
+/// Returns the page of an output that nothing spends.
+pub(crate) fn unspent_page(network: Network, outpoint: OutPoint, part: &Part) -> String {
+    let title = format!("Output {} of transaction {}", outpoint.vout, outpoint.txid);
+    Frame { title: &title, network: Some(network), live: Some("blocks"), ..Frame::default() }.around(&html! {
+        div.heading {
+            h1 { "Output " (outpoint.vout) }
+            p.state { (badge("good", "unspent")) }
+        }
+        p.whole { (outpoint) }
+        section aria-labelledby="spending" {
+            h2 #spending { "Spending" }
+            p { "No transaction of a block or of the mempool spends this output." }
+            dl.facts {
+                (fact("Value", &parts::amount(part.value)))
+                (fact("Type", &html! { (part.kind) }))
+                @if let Some(address) = &part.address { (fact("Address", &parts::address(address))) }
+                (fact("Transaction", &parts::txid(&outpoint.txid)))
+            }
+        }
+    })
 }
 
 /// Returns the page.
@@ -145,6 +176,7 @@ pub(crate) fn page(transaction: &Transaction) -> String {
             (summary(transaction))
             @if let Some(waiting) = &transaction.waiting { (place(waiting)) }
         }
+        (versions::timeline(&transaction.versions, transaction.txid))
         (flow::drawing(&transaction.flow))
         div.columns.sides {
             (inputs(transaction))
@@ -269,9 +301,7 @@ fn input(input: &Input) -> Markup {
             @if let Some(outpoint) = input.outpoint {
                 p.quiet.pair.from {
                     span { "from" }
-                    a.long-link href={ "/tx/" (outpoint.txid) "#output-" (outpoint.vout) } {
-                        (parts::long_name(&outpoint.txid.to_string())) ":" (outpoint.vout)
-                    }
+                    (parts::outpoint(&outpoint))
                 }
             }
             details {
@@ -307,21 +337,7 @@ fn output(transaction: &Transaction, output: &Output) -> Markup {
     html! {
         li id={ "output-" (output.vout) } {
             (party(&output.part, output.vout))
-            p.quiet.pair.from {
-                @match output.spending {
-                    Spending::Unspent => (badge("good", "unspent")),
-                    Spending::Never => (badge("", "unspendable")),
-                    Spending::By(txid, vin) => {
-                        span { "spent by" }
-                        a.long-link href={ "/tx/" (txid) "#input-" (vin) } {
-                            (parts::long_name(&txid.to_string())) ":" (vin)
-                        }
-                    }
-                    Spending::OnRequest => {
-                        a rel="nofollow" href={ "/tx/" (transaction.txid) "/spender/" (output.vout) } { "Find its spender" }
-                    }
-                }
-            }
+            p.quiet.pair.from { (spending(&transaction.outpoint(output.vout), output.spending)) }
             @if let Some(note) = &output.part.note { p.note { (note) } }
             details {
                 summary { "Script of output " (output.vout) }
@@ -334,13 +350,30 @@ fn output(transaction: &Transaction, output: &Output) -> Markup {
     }
 }
 
+/// The spending of an output.
+pub(super) fn spending(of: &OutPoint, spending: Spending) -> Markup {
+    html! {
+        @match spending {
+            Spending::Unspent => (badge("good", "unspent")),
+            Spending::Never => (badge("", "unspendable")),
+            Spending::By(txid, vin) => {
+                span { "spent by" }
+                a.long-link href={ "/tx/" (txid) "#input-" (vin) } { (parts::long_name(&txid.to_string())) ":" (vin) }
+            }
+            Spending::OnRequest => {
+                a rel="nofollow" href={ "/tx/" (of.txid) "/spender/" (of.vout) } { "Find its spender" }
+            }
+        }
+    }
+}
+
 /// The owner of an output, as far as it is known, and its value.
 fn party(part: &Part, index: usize) -> Markup {
     html! {
         div.pair {
             span.index { (index) }
             @match &part.address {
-                Some(address) => a.long-link href={ "/address/" (address) } { (parts::long_name(address)) },
+                Some(address) => (parts::address(address)),
                 None => span.kind { (part.kind) },
             }
             (parts::amount(part.value))

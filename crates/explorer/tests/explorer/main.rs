@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod browser;
+mod fates;
 mod http;
 mod pages;
 mod wallet;

@@ -19,12 +19,16 @@ pub(crate) struct Places {
     coinbase: Txid,
     /// An address that was paid once.
     pub(crate) fresh: String,
+    /// A transaction that was replaced, its replacement, and a child of the first.
+    versions: [Txid; 2],
+    dropped: Txid,
 }
 
 impl Places {
     /// Names and paths. After a line break: the text for the form on that page.
     pub(crate) fn all(&self) -> Vec<(&'static str, String)> {
-        let Self { txid, unconfirmed, child, address, block, coinbase, fresh, .. } = self;
+        let Self { txid, unconfirmed, child, address, block, coinbase, fresh, versions, dropped, .. } = self;
+        let [replaced, replacement] = versions;
         vec![
             ("home", "/".into()),
             ("blocks", "/blocks".into()),
@@ -32,6 +36,10 @@ impl Places {
             ("transaction", format!("/tx/{txid}")),
             ("unconfirmed", format!("/tx/{unconfirmed}")),
             ("child", format!("/tx/{child}")),
+            ("replaced", format!("/tx/{replaced}")),
+            ("replacement", format!("/tx/{replacement}")),
+            ("dropped", format!("/tx/{dropped}")),
+            ("unspent-output", format!("/tx/{txid}/spender/0")),
             ("coinbase", format!("/tx/{coinbase}")),
             ("address", format!("/address/{address}")),
             ("address-fresh", format!("/address/{fresh}")),
@@ -60,7 +68,7 @@ pub(crate) fn places(world: &mut World) -> Places {
         .find(|coin| coin.outpoint.txid == parent.compute_txid() && coin.output.script_pubkey == script)
         .unwrap();
     let child = world.live.pay_from(&[coin], &[Payment::to_lock(lock, 120_000)], 50_000).unwrap();
-    world.sync();
+    let (versions, dropped) = replaced(world);
     let ledger = world.live.ledger();
     let busy = busy(world);
     let mined = ledger.chain().last().unwrap();
@@ -74,7 +82,22 @@ pub(crate) fn places(world: &mut World) -> Places {
         block: mined.hash.to_string(),
         coinbase: mined.txids[0],
         fresh: address(&script),
+        versions,
+        dropped,
     }
+}
+
+/// A transaction and its replacement, and a child of the first one, which is dropped with it.
+fn replaced(world: &mut World) -> ([Txid; 2], Txid) {
+    let payment = [Payment::to_lock(Lock::new(Form::P2tr, 78), 60_000)];
+    let first = world.live.pay(&payment).unwrap();
+    let paid = first.compute_txid();
+    let coin = world.live.coins().into_iter().find(|coin| coin.outpoint.txid == paid && coin.sat() == 60_000).unwrap();
+    let child = world.live.pay_from(&[coin], &[Payment::to_lock(Lock::new(Form::P2tr, 79), 20_000)], 5_000).unwrap();
+    world.sync();
+    let second = world.live.replace(&first, &payment, 90_000).unwrap();
+    world.sync();
+    ([paid, second.compute_txid()], child.compute_txid())
 }
 
 /// The script with an address and the longest history.
@@ -84,14 +107,14 @@ fn busy(world: &World) -> ScriptBuf {
     named.max_by_key(|(_, facts)| facts.confirmed.len()).unwrap().0
 }
 
-fn page(world: &World, path: &str) -> String {
+pub(crate) fn page(world: &World, path: &str) -> String {
     let got = world.rest.get(path);
     assert_eq!((got.status, got.header("content-type")), (200, "text/html; charset=utf-8"), "{path}: {}", got.text());
     got.text()
 }
 
 /// The text of a page without its markup, with spaces instead of narrow and fixed ones.
-fn text(page: &str) -> String {
+pub(crate) fn text(page: &str) -> String {
     let mut text = String::new();
     let mut is_inside = false;
     for char in page.chars() {
@@ -107,12 +130,12 @@ fn text(page: &str) -> String {
 }
 
 /// An amount as pages write it.
-fn btc(sat: u64) -> String {
+pub(crate) fn btc(sat: u64) -> String {
     format!("{}.{:08} BTC", sat / 100_000_000, sat % 100_000_000)
 }
 
 /// All txids that a page links to, in order, each once.
-fn linked(page: &str) -> Vec<Txid> {
+pub(crate) fn linked(page: &str) -> Vec<Txid> {
     let mut all: Vec<Txid> = Vec::new();
     for txid in page.split("href=\"/tx/").skip(1).filter_map(|part| part.get(..64)?.parse().ok()) {
         if !all.contains(&txid) {
