@@ -32,11 +32,6 @@ impl Question<'_> {
         self.service.settings.network
     }
 
-    /// The most unspent outputs of one answer.
-    pub fn unspent_max(&self) -> usize {
-        self.service.settings.limits.unspent
-    }
-
     /// The reason why the index stays at its tip although the node has another one.
     pub fn waiting(&self) -> Option<Waiting> {
         self.service.index.waiting()

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod home;
+mod page_part;
 mod push;
 mod script;
 mod search;

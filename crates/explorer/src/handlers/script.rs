@@ -5,16 +5,21 @@ use std::fmt::Write as _;
 use birdhouse_chain::{Confirmation, ResolvedTransaction, ScriptHash, ScriptStats, Snapshot};
 use birdhouse_esplora::script::type_of;
 use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, read_address};
-use bitcoin::{TxOut, Txid};
+use bitcoin::{OutPoint, TxOut, Txid};
 
+use super::page_part::part_of;
 use crate::running::{self, Side};
 use crate::times;
-use crate::views::script::{Coin, Entry, Links, Names, Script, Unspent, page, unspent_page};
+use crate::views::script::{Coin, Coins, Entry, Links, Names, Script, Unspent, page, unspent_page};
 
 /// Confirmed transactions on a page.
 const PAGE: usize = 25;
 /// Unconfirmed transactions on a page.
 const UNCONFIRMED: usize = 50;
+/// Unspent outputs on a page.
+const UNSPENT_PAGE: usize = 100;
+/// Unspent outputs of a script of which pages are made; each page reads them all.
+const UNSPENT_MAX: usize = 10_000;
 /// Lines of a file that are made together.
 const LINES_TOGETHER: usize = 200;
 
@@ -202,30 +207,25 @@ fn unspent(question: &Question<'_>) -> Answer {
     let at = question.at;
     let (chain, mempool) = (at.confirmed_stats(&hash)?, at.unconfirmed_stats(&hash));
     let count = (chain.funded + mempool.funded).saturating_sub(chain.spent + mempool.spent);
-    let max = question.unspent_max();
-    let coins = if count > max as u64 { None } else { Some(coins(at, &hash, max)?) };
-    let values = Unspent { network: question.network(), names, count, coins };
+    let listed = if count > UNSPENT_MAX as u64 { None } else { Some(listed(question, &hash)?) };
+    let values = Unspent { network: question.network(), names, count, listed };
     Reply::html(unspent_page(&values), Cache::Private)
 }
 
-/// The unspent outputs, the newest first.
-fn coins(at: &Snapshot, hash: &ScriptHash, max: usize) -> Result<Vec<Coin>, Failure> {
-    let mut coins: Vec<Coin> = at
-        .up_to(max)
-        .unspent(hash)?
-        .into_iter()
-        .map(|coin| Coin {
-            txid: coin.txid,
-            vout: coin.vout,
-            value: coin.value,
-            height: match coin.confirmation {
-                Confirmation::Confirmed(height) => Some(height.0),
-                Confirmation::Unconfirmed { .. } => None,
-            },
-        })
-        .collect();
-    coins.reverse();
-    Ok(coins)
+/// The page of unspent outputs that the query asks for, the newest first.
+fn listed(question: &Question<'_>, hash: &ScriptHash) -> Result<Coins, Failure> {
+    let found = question.at.up_to(UNSPENT_MAX).unspent(hash)?;
+    let page = part_of(question, "start", found.len(), UNSPENT_PAGE)?;
+    let newest_first: Vec<_> = found.iter().rev().collect();
+    let coins = page.slice(&newest_first).map(|(_, coin)| Coin {
+        outpoint: OutPoint { txid: coin.txid, vout: coin.vout },
+        value: coin.value,
+        height: match coin.confirmation {
+            Confirmation::Confirmed(height) => Some(height.0),
+            Confirmation::Unconfirmed { .. } => None,
+        },
+    });
+    Ok(Coins { coins: coins.collect(), page })
 }
 
 // === the history as a file ===

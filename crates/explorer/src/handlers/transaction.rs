@@ -6,12 +6,11 @@ use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, fa
 use bitcoin::hex::DisplayHex;
 use bitcoin::{OutPoint, TxIn, TxOut, Txid, consensus};
 
+use super::page_part::part_of;
 use super::spending::spending;
 use super::versions::{gone, versions};
 use crate::views::flow::Flow;
-use crate::views::transaction::{
-    Input, Output, Page, Part, Script, Spending, Transaction, Waiting, page, unspent_page,
-};
+use crate::views::transaction::{Input, Output, Part, Script, Spending, Transaction, Waiting, page, unspent_page};
 
 /// Inputs, or outputs, on a page.
 const PARTS_PAGE: usize = 50;
@@ -31,7 +30,8 @@ fn transaction(question: &Question<'_>) -> Answer {
     let txid = question.params.txid("txid").map_err(|_| Failure::bad_request("this is no txid"))?;
     let Some(found) = at.resolved(txid)? else { return gone(question, txid) };
     let (inputs, outputs) = (&found.transaction.input, &found.transaction.output);
-    let pages = (page_of(question, "inputs", inputs.len())?, page_of(question, "outputs", outputs.len())?);
+    let part = |name, count| part_of(question, name, count, PARTS_PAGE);
+    let pages = (part("inputs", inputs.len())?, part("outputs", outputs.len())?);
     let values = Transaction {
         network: question.network(),
         txid,
@@ -54,18 +54,6 @@ fn transaction(question: &Question<'_>) -> Answer {
         raw: raw(&found),
     };
     Reply::html(page(&values), Cache::Private)
-}
-
-/// The part of a list that the query asks for.
-fn page_of(question: &Question<'_>, name: &str, count: usize) -> Result<Page, Failure> {
-    let start = match question.params.query(name) {
-        None => 0,
-        Some(start) => start.parse().map_err(|_| Failure::bad_request("the start is no number"))?,
-    };
-    if start > 0 && start >= count {
-        return Err(Failure::not_found("the transaction has fewer"));
-    }
-    Ok(Page { start, end: count.min(start + PARTS_PAGE), count, most: PARTS_PAGE })
 }
 
 fn waiting(question: &Question<'_>, txid: Txid) -> Option<Waiting> {

@@ -6,6 +6,40 @@ use maud::{Markup, html};
 
 use crate::times;
 
+/// A part of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) count: usize,
+    /// Entries of a full page.
+    pub(crate) most: usize,
+}
+
+impl Page {
+    /// The entries of the page with their indexes.
+    pub(crate) fn slice<'a, T>(self, all: &'a [T]) -> impl Iterator<Item = (usize, &'a T)> + use<'a, T> {
+        all.iter().enumerate().skip(self.start).take(self.end - self.start)
+    }
+
+    /// The heading of the list: `1\u{2013}50 of 120 inputs`.
+    pub(crate) fn heading(self, noun: &str) -> Markup {
+        html! {
+            @if self.start > 0 || self.end < self.count { (self.start + 1) "\u{2013}" (self.end) " of " }
+            (amounts::count(self.count as u64)) " " (noun) @if self.count != 1 { "s" }
+        }
+    }
+
+    /// Links to the parts before and after it, whose addresses `target` makes from the index of their first entry.
+    pub(crate) fn links(self, label: &str, target: impl Fn(usize) -> String) -> Markup {
+        let links = [
+            ("Before", (self.start > 0).then(|| target(self.start.saturating_sub(self.most)))),
+            ("After", (self.end < self.count).then(|| target(self.end))),
+        ];
+        html! { @if self.count > self.most { (pager(label, &links)) } }
+    }
+}
+
 /// An amount in bitcoin.
 pub(crate) fn amount(sat: u64) -> Markup {
     html! { span.amount { (bare(sat)) " BTC" } }

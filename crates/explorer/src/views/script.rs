@@ -6,7 +6,7 @@ use bitcoin::{Network, OutPoint, Txid};
 use maud::{Markup, html};
 
 use super::layout::Frame;
-use super::parts::{self, badge, fact};
+use super::parts::{self, Page, badge, fact};
 
 /// Names of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +58,7 @@ pub(crate) struct Script {
 /// An unspent output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Coin {
-    pub(crate) txid: Txid,
-    pub(crate) vout: u32,
+    pub(crate) outpoint: OutPoint,
     pub(crate) value: u64,
     /// `None` in the mempool.
     pub(crate) height: Option<u32>,
@@ -72,7 +71,14 @@ pub(crate) struct Unspent {
     pub(crate) names: Names,
     pub(crate) count: u64,
     /// `None` if there are too many.
-    pub(crate) coins: Option<Vec<Coin>>,
+    pub(crate) listed: Option<Coins>,
+}
+
+/// A page of unspent outputs.
+#[derive(Debug)]
+pub(crate) struct Coins {
+    pub(crate) coins: Vec<Coin>,
+    pub(crate) page: Page,
 }
 
 impl Names {
@@ -241,11 +247,19 @@ pub(crate) fn unspent_page(unspent: &Unspent) -> String {
         &html! {
             (names.tabs(false))
             section aria-labelledby="unspent" {
-                h2 #unspent { (amounts::count(unspent.count)) " unspent outputs" }
-                @match &unspent.coins {
-                    None => p.quiet { "These are too many for one page. The REST API and the Electrum protocol have them." },
-                    Some(coins) if coins.is_empty() => p.quiet { "Everything that this script was paid is spent." },
-                    Some(coins) => (self::coins(coins)),
+                h2 #unspent { @match &unspent.listed {
+                    None => { (amounts::count(unspent.count)) " unspent outputs" },
+                    Some(listed) => (listed.page.heading("unspent output")),
+                } }
+                @match &unspent.listed {
+                    None => p.quiet { "These are too many for pages. The REST API and the Electrum protocol have them." },
+                    Some(listed) if listed.coins.is_empty() => {
+                        p.quiet { "Everything that this script was paid is spent." }
+                    }
+                    Some(listed) => {
+                        (coins(&listed.coins))
+                        (listed.page.links("More unspent outputs", |start| format!("{}/unspent?start={start}", names.path)))
+                    }
                 }
             }
         },
@@ -262,7 +276,7 @@ fn coins(coins: &[Coin]) -> Markup {
             } }
             tbody { @for coin in coins { tr {
                 td.wide {
-                    (parts::outpoint(&OutPoint { txid: coin.txid, vout: coin.vout }))
+                    (parts::outpoint(&coin.outpoint))
                 }
                 td.number {
                     @match coin.height {

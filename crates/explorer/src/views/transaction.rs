@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::flow::{self, Flow};
 use super::layout::Frame;
-use super::parts::{self, badge, fact};
+use super::parts::{self, Page, badge, fact};
 use super::versions::{self, Version};
 
 /// Minutes between two blocks, on average.
@@ -60,16 +60,6 @@ pub(crate) struct Waiting {
     pub(crate) descendants: Vec<(Txid, f64)>,
 }
 
-/// A part of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Page {
-    pub(crate) start: usize,
-    pub(crate) end: usize,
-    pub(crate) count: usize,
-    /// Entries of a full page.
-    pub(crate) most: usize,
-}
-
 /// A script, decoded and in hexadecimal.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -118,13 +108,6 @@ pub(crate) enum Spending {
     Never,
     /// Finding out takes many reads.
     OnRequest,
-}
-
-impl Page {
-    /// The entries of the page with their indexes.
-    pub(crate) fn slice<'a, T>(&self, all: &'a [T]) -> impl Iterator<Item = (usize, &'a T)> + use<'a, T> {
-        all.iter().enumerate().skip(self.start).take(self.end - self.start)
-    }
 }
 
 impl Transaction {
@@ -284,7 +267,7 @@ fn inputs(transaction: &Transaction) -> Markup {
     let page = transaction.pages.0;
     html! {
         section aria-labelledby="inputs" {
-            h2 #inputs { (heading(page, "input")) }
+            h2 #inputs { (page.heading("input")) }
             ol.parts { @for input in &transaction.inputs { (self::input(input)) } }
             (more(transaction, "inputs", page))
         }
@@ -326,7 +309,7 @@ fn outputs(transaction: &Transaction) -> Markup {
     let page = transaction.pages.1;
     html! {
         section aria-labelledby="outputs" {
-            h2 #outputs { (heading(page, "output")) }
+            h2 #outputs { (page.heading("output")) }
             ol.parts { @for output in &transaction.outputs { (self::output(transaction, output)) } }
             (more(transaction, "outputs", page))
         }
@@ -381,21 +364,8 @@ fn party(part: &Part, index: usize) -> Markup {
     }
 }
 
-fn heading(page: Page, noun: &str) -> Markup {
-    let plural = if page.count == 1 { "" } else { "s" };
-    html! {
-        @if page.start > 0 || page.end < page.count { (page.start + 1) "\u{2013}" (page.end) " of " }
-        (amounts::count(page.count as u64)) " " (noun) (plural)
-    }
-}
-
 fn more(transaction: &Transaction, name: &str, page: Page) -> Markup {
-    let target = |start: usize| format!("/tx/{}?{name}={start}#{name}", transaction.txid);
-    let links = [
-        ("Before", (page.start > 0).then(|| target(page.start.saturating_sub(page.most)))),
-        ("After", (page.end < page.count).then(|| target(page.end))),
-    ];
-    html! { @if page.count > page.most { (parts::pager(&format!("More {name}"), &links)) } }
+    page.links(&format!("More {name}"), |start| format!("/tx/{}?{name}={start}#{name}", transaction.txid))
 }
 
 fn script(name: &str, script: &Script) -> Markup {

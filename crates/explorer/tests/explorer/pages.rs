@@ -356,3 +356,34 @@ fn addresses_have_the_models_balance_unspent_outputs_and_file() {
         }
     }
 }
+
+#[test]
+fn unspent_outputs_come_in_pages() {
+    let mut world = World::small(86);
+    let lock = Lock::new(Form::P2wpkh, 95);
+    let payments: Vec<Payment> = (0..130).map(|number| Payment::to_lock(lock, 1_000 + number)).collect();
+    world.live.pay(&payments[..60]).unwrap();
+    world.live.mine().unwrap();
+    world.live.pay(&payments[60..]).unwrap();
+    world.sync();
+    let script = world.live.wallet().script_pubkey(lock);
+    let address = Address::from_script(&script, Network::Regtest).unwrap();
+    let (mut values, mut pages, mut next) = (Vec::new(), 0, Some(format!("/address/{address}/unspent")));
+    while let Some(path) = next {
+        let markup = page(&world, &path);
+        let plain = text(&markup);
+        let heading = if pages == 0 { "1\u{2013}100 of 130 unspent outputs" } else { "101\u{2013}130 of 130" };
+        assert!(plain.contains(heading), "{plain}");
+        let rows = markup.split("<tr>").skip(2);
+        values.extend(rows.map(|row| text(row.split("</td>").nth(2).unwrap()).trim().to_owned()));
+        (pages, next) = (pages + 1, target(&markup, "After"));
+    }
+    // The mempool's first, and each once.
+    let (newest, oldest) = values.split_at(70);
+    for (found, numbers) in [(newest, 60..130), (oldest, 0..60)] {
+        let mut found = found.to_vec();
+        found.sort();
+        assert_eq!(found, numbers.map(|number| btc(1_000 + number).replace(" BTC", "")).collect::<Vec<_>>());
+    }
+    assert_eq!((pages, world.rest.get(&format!("/address/{address}/unspent?start=130")).status), (2, 404));
+}
