@@ -16,6 +16,9 @@ const TWO: &str =
 const COMPRESSED: &str = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798";
 const X_ONLY: &str = "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798";
 const UNCOMPRESSED: &str = "0479be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8";
+/// [`TWO`] with two characters exchanged.
+const SWAPPED: &str =
+    "tpubD6NzVbkrYhZ4XJDrzRvuxHEyQaPd1mwwdDofEJwekX18tAdsqeKfxss79AJzg1431FybXg5rfpTrJF4iAhyR7RubberdzEQXiRmXGADHe2A";
 /// Scripts of each branch that are compared.
 const NUMBERS: u32 = 3;
 
@@ -61,16 +64,16 @@ const REFUSED: &[(&str, Unnamed)] = &[
     ("tr(@X,{pk(@A/<0;1>/*),pk(@B/<0;1;2>/*)})", Unnamed::UnequalPaths),
     ("sh(sortedmulti(1,@A/<0;1>/*,@B/<0;1;2>/*))", Unnamed::UnequalPaths),
     ("wpkh(@A/<0;0>/*)", Unnamed::RepeatedPath),
-    ("wpkh(@A/<0>/*)", Unnamed::Unknown),
-    ("wpkh(@A/<0;1>/<0;1>/*)", Unnamed::Unknown),
-    ("wpkh(@A/*/0)", Unnamed::Unknown),
-    ("wpkh(@A/0/2147483648)", Unnamed::Unknown),
-    ("wpkh([d34db33f]@A/0H/*)", Unnamed::Unknown),
-    ("wpkh([d34db33]@A/0/*)", Unnamed::Unknown),
-    ("wpkh(@X)", Unnamed::Unknown),
-    ("wsh(multi(2,@A/0/*))", Unnamed::Unknown),
-    ("wsh(wpkh(@C))", Unnamed::Unknown),
-    ("sh(sh(pkh(@C)))", Unnamed::Unknown),
+    ("wpkh(@A/<0>/*)", Unnamed::Unreadable),
+    ("wpkh(@A/<0;1>/<0;1>/*)", Unnamed::Unreadable),
+    ("wpkh(@A/*/0)", Unnamed::Unreadable),
+    ("wpkh(@A/0/2147483648)", Unnamed::Unreadable),
+    ("wpkh([d34db33f]@A/0H/*)", Unnamed::Unreadable),
+    ("wpkh([d34db33]@A/0/*)", Unnamed::Unreadable),
+    ("wpkh(@X)", Unnamed::Unreadable),
+    ("wsh(multi(2,@A/0/*))", Unnamed::Unreadable),
+    ("wsh(wpkh(@C))", Unnamed::Unreadable),
+    ("sh(sh(pkh(@C)))", Unnamed::Unreadable),
     (
         "wpkh(xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoCu1Rupje8YtGqsefD265TMg7usUDFdp6W1EGMcet8/0/*)",
         Unnamed::OtherNetwork,
@@ -81,20 +84,39 @@ const REFUSED: &[(&str, Unnamed)] = &[
         Unnamed::KeyVersion,
     ),
     ("wpkh(@C)#qqqqqqqq", Unnamed::Checksum),
-    ("wpkh(@C)#", Unnamed::Checksum),
-    ("wpkh(@U)", Unnamed::Unknown),
-    ("tr(@U)", Unnamed::Unknown),
-    ("rawtr(@U)", Unnamed::Unknown),
-    ("rawtr(@X,pk(@C))", Unnamed::Unknown),
-    ("rawtr()", Unnamed::Unknown),
-    ("raw()", Unnamed::Unknown),
-    ("raw(0)", Unnamed::Unknown),
-    ("raw(zz)", Unnamed::Unknown),
-    ("addr()", Unnamed::Unknown),
-    ("addr(nonsense)", Unnamed::Unknown),
-    ("sh(combo(@C))", Unnamed::Unknown),
-    ("wsh(raw(00))", Unnamed::Unknown),
-    ("combo()", Unnamed::Unknown),
+    ("wpkh(@C)#", Unnamed::ChecksumLength),
+    ("wpkh(@U)", Unnamed::Unreadable),
+    ("tr(@U)", Unnamed::Unreadable),
+    ("rawtr(@U)", Unnamed::Unreadable),
+    ("rawtr(@X,pk(@C))", Unnamed::Unreadable),
+    ("rawtr()", Unnamed::Unreadable),
+    ("raw()", Unnamed::Unreadable),
+    ("raw(0)", Unnamed::Unreadable),
+    ("raw(zz)", Unnamed::Unreadable),
+    ("addr()", Unnamed::Unreadable),
+    ("addr(nonsense)", Unnamed::Unreadable),
+    ("sh(combo(@C))", Unnamed::Unreadable),
+    ("wsh(raw(00))", Unnamed::Unreadable),
+    ("combo()", Unnamed::Unreadable),
+];
+
+/// Lines with one mistake, the reason, and the words in which Core's reason agrees. `@S` is a key with two characters
+/// exchanged.
+const MISTAKES: &[(&str, Unnamed, &str)] = &[
+    ("wpkh(@C)#qqqqqqqq", Unnamed::Checksum, "does not match computed checksum"),
+    ("wpkh(@C)#qqq", Unnamed::ChecksumLength, "Expected 8 character checksum"),
+    ("wpkh(@S/0/*)", Unnamed::Mistyped("extended key"), "is not valid"),
+    ("wsh(multi(1,@A/0/*,@S/1/*))", Unnamed::Mistyped("extended key"), "is not valid"),
+    ("wpkh(@C", Unnamed::Brackets, "is not a valid descriptor function"),
+    ("wpk(@C)", Unnamed::NoForm, "is not a valid descriptor function"),
+    ("wpkh(@X)", Unnamed::Unreadable, "is invalid"),
+];
+
+/// Addresses with one mistake, and Core's reason.
+const MISTYPED: &[(&str, &str)] = &[
+    ("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt08q", "Invalid Bech32 checksum"),
+    ("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt0", "Invalid checksum"),
+    ("mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfm", "Invalid checksum or length of Base58"),
 ];
 
 /// Descriptors that Core reads and this explorer names as not supported.
@@ -107,7 +129,7 @@ const NOT_SERVED: &[(&str, &str)] = &[
 ];
 
 fn written(descriptor: &str) -> String {
-    let keys = [("@A", ONE), ("@B", TWO), ("@C", COMPRESSED), ("@X", X_ONLY), ("@U", UNCOMPRESSED)];
+    let keys = [("@A", ONE), ("@B", TWO), ("@C", COMPRESSED), ("@X", X_ONLY), ("@U", UNCOMPRESSED), ("@S", SWAPPED)];
     keys.iter().fold(descriptor.to_owned(), |text, (name, key)| text.replace(name, key))
 }
 
@@ -186,5 +208,22 @@ fn what_core_reads_has_cores_addresses_and_what_it_refuses_is_refused() {
         });
         assert!(derived.is_err(), "Core derives {descriptor}: {derived:?}");
         assert_eq!(parse(&text, Network::Regtest, &mut Steps::default()), Err(reason), "{descriptor}");
+    }
+}
+
+#[test]
+fn mistakes_have_cores_reason_in_plain_words() {
+    let node = Bitcoind::start(Options::default()).unwrap();
+    let reason = |text: &str| parse(text, Network::Regtest, &mut Steps::default()).unwrap_err();
+    for (line, expected, by_core) in MISTAKES {
+        let text = written(line);
+        let error = node.rpc("getdescriptorinfo", json!([text])).unwrap_err().to_string();
+        assert!(error.contains(by_core), "{line}: {error}");
+        assert_eq!(reason(&text), *expected, "{line}");
+    }
+    for (address, by_core) in MISTYPED {
+        let checked = node.rpc("validateaddress", json!([address])).unwrap();
+        assert!(checked["error"].as_str().unwrap().contains(by_core), "{address}: {checked}");
+        assert_eq!(reason(address), Unnamed::Mistyped("address"), "{address}");
     }
 }

@@ -6,11 +6,9 @@ use birdhouse_esplora::read_address;
 use bitcoin::hex::FromHex as _;
 use bitcoin::{Network, ScriptBuf};
 
+use super::reasons::unreadable;
 use super::unnamed::Unnamed;
 
-/// Forms that are known and not served, by their names.
-const NOT_SERVED: [(&str, &str); 4] =
-    [("musig", "musig()"), ("sortedmulti_a", "sortedmulti_a()"), ("sp", "sp()"), ("unused", "unused()")];
 /// Hexadecimal digits of an uncompressed public key.
 const UNCOMPRESSED_DIGITS: usize = 130;
 
@@ -31,13 +29,13 @@ pub(super) fn form(text: &str, network: Network) -> Result<Form<'_>, Unnamed> {
     let Some(inner) = rest.strip_suffix(')') else { return Ok(whole()) };
     Ok(match name {
         "addr" => {
-            let address = read_address(inner).ok_or(Unnamed::Unknown)?;
+            let address = read_address(inner).ok_or_else(|| unreadable(inner).in_descriptor())?;
             let address = address.require_network(network).map_err(|_| Unnamed::OtherNetwork)?;
             Form::Script(address.script_pubkey())
         }
         "raw" => {
             let script = Vec::from_hex(inner).ok().filter(|script| !script.is_empty());
-            Form::Script(script.ok_or(Unnamed::Unknown)?.into())
+            Form::Script(script.ok_or(Unnamed::Unreadable)?.into())
         }
         "combo" => Form::Miniscript(combo(inner)),
         // Not a tree of scripts, which `tr` may have.
@@ -54,17 +52,4 @@ fn combo(key: &str) -> Vec<String> {
     let is_uncompressed = bare.len() == UNCOMPRESSED_DIGITS;
     let forms = if is_uncompressed { &forms[..2] } else { forms };
     forms.iter().map(|form| form.replace('_', key)).collect()
-}
-
-/// Returns the reason why a descriptor cannot be read.
-pub(super) fn unreadable(text: &str) -> Unnamed {
-    let words = || text.split(|char: char| !char.is_ascii_alphanumeric() && char != '_');
-    let is_there =
-        |(name, form): &(&str, &str)| text.contains(form.trim_end_matches(')')) && words().any(|word| word == *name);
-    if let Some((_, form)) = NOT_SERVED.into_iter().find(is_there) {
-        return Unnamed::NotServed(form);
-    }
-    let has_other_version =
-        |word: &str| word.get(1..4) == Some("pub") && !word.starts_with(['x', 't']) && word.len() > 100;
-    if words().any(has_other_version) { Unnamed::KeyVersion } else { Unnamed::Unknown }
 }

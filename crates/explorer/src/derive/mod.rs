@@ -4,8 +4,10 @@
 mod branch;
 mod extended;
 mod forms;
+mod limits;
 mod nesting;
 mod private;
+mod reasons;
 mod steps;
 mod unnamed;
 
@@ -20,16 +22,11 @@ use miniscript::{Descriptor, DescriptorPublicKey, MiniscriptKey as _};
 use branch::OutputKey;
 pub(crate) use branch::{Branch, Derivation, Described, Underived};
 use forms::Form;
-pub(crate) use nesting::NESTING_MAX;
-pub(crate) use steps::{GAP, STEPS_A_KEY_MAX, STEPS_MAX, Steps};
+pub(crate) use limits::GAP;
+use limits::{CHARS_MAX, NESTING_MAX, PATHS_MAX};
+pub(crate) use reasons::unreadable;
+pub(crate) use steps::Steps;
 pub(crate) use unnamed::Unnamed;
-
-/// Characters of a line: fifteen keys with their origins have some 2 500. The time to decode base58 grows with the
-/// square of the length: a megabyte took six minutes.
-const CHARS_MAX: usize = 4_000;
-/// Paths of one key of a descriptor, between `<` and `>`. A descriptor is made for each, and each holds all of them
-/// until it is: two thousand took 217 MB.
-const PATHS_MAX: usize = 16;
 
 /// Scripts that one line of a question names.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,19 +75,19 @@ fn is_too_long(text: &str) -> bool {
 
 fn without_checksum(text: &str) -> Result<&str, Unnamed> {
     let has_checksum = text.contains('(') && text.contains('#');
-    if has_checksum { verify_checksum(text).map_err(|_| Unnamed::Checksum) } else { Ok(text) }
+    if has_checksum { verify_checksum(text).map_err(|_| reasons::of_checksum(text)) } else { Ok(text) }
 }
 
 /// Reads a descriptor, and makes one of each of its paths.
 fn branches(text: &str, network: Network, steps: &mut Steps) -> Result<Vec<Descriptor<DescriptorPublicKey>>, Unnamed> {
     let descriptor: Descriptor<DescriptorPublicKey> = text.parse().map_err(|error| match error {
         miniscript::Error::MultipathDescLenMismatch => Unnamed::UnequalPaths,
-        _ => forms::unreadable(text),
+        _ => unreadable(text),
     })?;
     check_keys(&descriptor, network)?;
     // Before a descriptor is made for each path.
     steps.charge_line(&descriptor)?;
-    descriptor.into_single_descriptors().map_err(|_| Unnamed::Unknown)
+    descriptor.into_single_descriptors().map_err(|_| Unnamed::Unreadable)
 }
 
 /// Checks that scripts of this network can be derived from the keys.
@@ -129,6 +126,7 @@ mod core_tests;
 mod tests {
     use bitcoin::{Address, base58};
 
+    use super::limits::{STEPS_A_KEY_MAX, STEPS_MAX};
     use super::*;
 
     /// The account key and the first addresses of BIP 84's test vectors, with the version for its scripts and with the
@@ -291,14 +289,17 @@ mod tests {
         for text in ["Yprv", "vprv9s21Z", "tr(tprv8ZgxMBicQKsPd/0)"] {
             assert_eq!(parse(text, Network::Bitcoin), Err(Unnamed::Private), "{text}");
         }
-        assert_eq!(parse("wpkh(Aprv)", Network::Bitcoin), Err(Unnamed::Unknown), "letters in a row");
+        assert_eq!(parse("wpkh(Aprv)", Network::Bitcoin), Err(Unnamed::Unreadable), "letters in a row");
         assert_eq!(parse(ZPUB, Network::Regtest), Err(Unnamed::OtherNetwork));
         assert_eq!(parse(&format!("wpkh({})", xpub()), Network::Testnet), Err(Unnamed::OtherNetwork));
         assert_eq!(parse(wif, Network::Bitcoin), Err(Unnamed::Private));
         assert_eq!(parse("wpkh(xprv9s21Z/0)", Network::Bitcoin), Err(Unnamed::Private));
         assert_eq!(parse(FIRST, Network::Regtest), Err(Unnamed::OtherNetwork));
-        for text in ["", "nonsense", "wpkh()", "[", "[x]", "xpub6", "wpkh(02/<0;1>/*)"] {
+        for text in ["", "nonsense", "[", "[x]", "xpub6"] {
             assert_eq!(parse(text, Network::Bitcoin), Err(Unnamed::Unknown), "{text}");
+        }
+        for text in ["wpkh()", "wpkh(02/<0;1>/*)"] {
+            assert_eq!(parse(text, Network::Bitcoin), Err(Unnamed::Unreadable), "{text}");
         }
     }
 }

@@ -3,10 +3,6 @@
 //! Parsers of descriptors walk what they have read by recursion, so a stranger's nesting is a stranger's use of the
 //! stack. In an unoptimised build a level of miniscript takes kilobytes.
 
-/// Levels of brackets and wrappers, one inside of the other. The policies of wallets have less than ten; a tree of
-/// scripts with twenty levels may have a million leaves.
-pub(crate) const NESTING_MAX: usize = 20;
-
 /// Returns the number of levels of a text: brackets, and the wrappers of a fragment, of which each letter is one.
 pub(super) fn nesting(text: &str) -> usize {
     let (mut open, mut depth, mut most) = (Vec::new(), 0, 0);

@@ -4,15 +4,8 @@
 use bitcoin::bip32::DerivationPath;
 use miniscript::{Descriptor, DescriptorPublicKey};
 
+use super::limits::{GAP, STEPS_A_KEY_MAX, STEPS_MAX};
 use super::unnamed::Unnamed;
-
-/// Steps of one key, with the wildcard. A wallet needs two or three beyond its account's key; a multisig wallet that
-/// names one key of each person has some six.
-pub(crate) const STEPS_A_KEY_MAX: usize = 8;
-/// Steps of one question.
-pub(crate) const STEPS_MAX: usize = 20_000;
-/// Scripts of a branch without a transaction, one after the other, after which no more are derived.
-pub(crate) const GAP: u32 = 20;
 
 /// Steps that a question may still take.
 #[derive(Debug)]

@@ -4,9 +4,11 @@
 //! if a few reads find it.
 
 mod blocks;
+mod changes;
 mod home;
 mod page_part;
 mod push;
+mod refusal;
 mod script;
 mod search;
 mod several;

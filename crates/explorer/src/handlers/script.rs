@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use birdhouse_chain::{Confirmation, ResolvedTransaction, ScriptHash, ScriptStats, Snapshot};
 use birdhouse_esplora::script::type_of;
-use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, read_address};
+use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, script_of_hash};
 use bitcoin::{OutPoint, TxOut, Txid};
 
 use super::page_part::part_of;
+use super::refusal::own_address;
 use crate::running::{self, Side};
 use crate::times;
 use crate::views::script::{Coin, Coins, Entry, Links, Names, Script, Unspent, page, unspent_page};
@@ -34,16 +35,15 @@ pub(super) const ROUTES: &[Route] = &[
 
 /// Reads the script that the path names.
 fn script(question: &Question<'_>) -> Result<(ScriptHash, Names), Failure> {
-    let hash = question.params.script(question.network())?;
-    let names = match question.params.text("address") {
-        "" => Names::of_hash(question.params.text("scripthash").to_lowercase()),
-        text => {
-            let address = read_address(text).ok_or_else(|| Failure::bad_request("this is no address"))?;
-            let script = address.clone().assume_checked().script_pubkey();
-            Names::of_address(address.assume_checked().to_string(), type_of(&script), &script)
-        }
-    };
-    Ok((hash, names))
+    let text = question.params.text("address");
+    if text.is_empty() {
+        let text = question.params.text("scripthash").to_lowercase();
+        let hash = script_of_hash(&text).map_err(|_| Failure::bad_request("this is no script hash"))?;
+        return Ok((hash, Names::of_hash(text)));
+    }
+    let address = own_address(question, text)?;
+    let script = address.script_pubkey();
+    Ok((ScriptHash::of(script.as_bytes()), Names::of_address(address.to_string(), type_of(&script), &script)))
 }
 
 /// The change of a script's balance by a transaction, in satoshis.

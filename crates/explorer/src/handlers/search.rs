@@ -4,6 +4,7 @@ use birdhouse_chain::{Height, Snapshot};
 use birdhouse_esplora::{Answer, Failure, Lane, Question, Reply, Route, read_address, script_of_hash};
 use bitcoin::{BlockHash, Txid};
 
+use super::refusal::own_address;
 use super::several;
 
 /// Hexadecimal digits of a hash.
@@ -36,9 +37,8 @@ fn search(question: &Question<'_>) -> Answer {
         let page = page.ok_or_else(|| not_found("block, transaction or script with this hash"))?;
         return Reply::elsewhere(page);
     }
-    if let Some(address) = read_address(text) {
-        let address = address.require_network(question.network());
-        let address = address.map_err(|_| Failure::bad_request("this is an address of another network"))?;
+    if read_address(text).is_some() {
+        let address = own_address(question, text)?;
         return Reply::elsewhere(format!("/address/{address}"));
     }
     several::of_text(question, text)

@@ -7,10 +7,10 @@ use birdhouse_esplora::script::address_of;
 use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, script_of_hash};
 use bitcoin::{ScriptBuf, Txid};
 
+use super::changes::{changes, received};
+use super::refusal::refused;
 use super::script::entry;
-use crate::derive::{
-    Branch, Derivation, GAP, NESTING_MAX, Named, STEPS_A_KEY_MAX, STEPS_MAX, Steps, Underived, Unnamed, parse,
-};
+use crate::derive::{Branch, Derivation, GAP, Named, Steps, Underived, parse};
 use crate::views::several::{Member, Several, form, page};
 
 /// Scripts of one question.
@@ -64,6 +64,7 @@ pub(super) fn of_text(question: &Question<'_>, text: &str) -> Answer {
     let found = question.at.newest_of_all(&scripts, after, PAGE + 1)?;
     let own: HashSet<&ScriptHash> = scripts.iter().collect();
     let entries = found.iter().take(PAGE).map(|found| entry(question.at, found, |script| own.contains(script)));
+    let changes = changes(question.at, &wallet.members)?;
     let values = Several {
         network: question.network(),
         text: text.to_owned(),
@@ -72,6 +73,7 @@ pub(super) fn of_text(question: &Question<'_>, text: &str) -> Answer {
         is_first: after.is_none(),
         unused: wallet.unused,
         next: wallet.next,
+        received: changes.as_deref().map(received),
         members: wallet.members,
     };
     Reply::html(page(&values), Cache::NoStore)
@@ -103,7 +105,7 @@ fn read(question: &Question<'_>, line: &str, steps: &mut Steps) -> Result<Line, 
     if let Ok(hash) = script_of_hash(line) {
         return Ok(Line::Hash(hash));
     }
-    parse(line, question.network(), steps).map(Line::Named).map_err(|reason| refusal(&reason))
+    parse(line, question.network(), steps).map(Line::Named).map_err(|reason| refused(question, &reason))
 }
 
 /// Scripts while they are collected.
@@ -157,7 +159,7 @@ impl Wallet<'_> {
         for number in 0.. {
             if number >= GAP {
                 // The first ones are charged.
-                self.steps.charge(branch.keys()).map_err(|reason| refusal(&reason))?;
+                self.steps.charge(branch.keys()).map_err(|reason| refused(self.question, &reason))?;
             }
             let script = branch.script(number, &self.derivation).map_err(underived)?;
             let hash = ScriptHash::of(script.as_bytes());
@@ -202,31 +204,6 @@ impl Wallet<'_> {
     fn address(&self, script: &ScriptBuf) -> Option<String> {
         address_of(script, self.question.network())
     }
-}
-
-fn refusal(reason: &Unnamed) -> Failure {
-    Failure::bad_request(match reason {
-        Unnamed::Private => "this is a private key: never give one to a server; use the public key".into(),
-        Unnamed::OtherNetwork => "this is an address or a key of another network".into(),
-        Unnamed::TooLong => "this is longer than any descriptor that a wallet makes".into(),
-        Unnamed::TooDeep => format!("this descriptor nests deeper than {NESTING_MAX} levels"),
-        Unnamed::TooManyStepsOfKey => format!("a key has more than {STEPS_A_KEY_MAX} steps of derivation"),
-        Unnamed::TooManySteps => {
-            format!("this takes more than {STEPS_MAX} steps of derivation; ask for fewer keys at a time")
-        }
-        Unnamed::Hardened => {
-            "a hardened step of derivation needs the private key: give the extended public key after it".into()
-        }
-        Unnamed::UnequalPaths => "the keys of this descriptor have different numbers of paths between < and >".into(),
-        Unnamed::RepeatedPath => "a key of this descriptor has the same path twice between < and >".into(),
-        Unnamed::OneOfSeveralKeys => {
-            "this is one key of a multisig wallet: its scripts need the output descriptor with all keys".into()
-        }
-        Unnamed::KeyVersion => "the extended keys of a descriptor begin with xpub or tpub".into(),
-        Unnamed::NotServed(form) => format!("a descriptor with {form} is not supported"),
-        Unnamed::Checksum => "the checksum of this descriptor is wrong".into(),
-        Unnamed::Unknown => "this is no height, hash, address, extended public key or descriptor".into(),
-    })
 }
 
 fn underived(reason: Underived) -> Failure {

@@ -29,6 +29,8 @@ pub(crate) struct Several {
     /// The question, for the form and for the next page.
     pub(crate) text: String,
     pub(crate) members: Vec<Member>,
+    /// What came from others, in satoshis; `None` if the histories are too long to be read.
+    pub(crate) received: Option<u64>,
     /// Derived scripts without a transaction.
     pub(crate) unused: usize,
     /// The next script of each branch.
@@ -93,7 +95,10 @@ fn summary(several: &Several) -> Markup {
                     (fact("In the mempool", &parts::change(i64::try_from(change).unwrap_or_default())))
                 }
                 (fact("Addresses", &html! { (amounts::count(several.members.len() as u64)) }))
-                (fact("Received", &parts::amount(sum(&|member| member.chain.funded_sum))))
+                @match several.received {
+                    Some(received) => (fact("Received, without change", &parts::amount(received))),
+                    None => (fact("Received, with change", &parts::amount(sum(&|member| member.chain.funded_sum)))),
+                }
                 @if several.unused > 0 {
                     (fact("Derived and unused", &html! { (amounts::count(several.unused as u64)) }))
                 }

@@ -6,6 +6,7 @@ use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Address, Network};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::pages::{btc, text};
 use crate::world::World;
 
 /// Any public extended key; that of BIP 32's first test vector, with the version of test networks.
@@ -79,7 +80,7 @@ fn private_keys_and_nonsense_are_refused() {
         ("cVpF924EspNh8KjYsfhgY96mmxvT6DgdWiTYMtMjuM74hJaU5psW", "private key"),
         ("wpkh(tprv8ZgxMBicQKsPd/0/*)", "private key"),
         ("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "another network"),
-        ("nonsense", "no height, hash, address"),
+        ("nonsense", "no height, hash, outpoint, address"),
         (&"mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn ".repeat(501), "more than 500"),
         (&"2".repeat(5000), "longer than any descriptor"),
         (&format!("wpkh({TPUB}{}/*)", "/1".repeat(8)), "more than 8 steps"),
@@ -118,4 +119,45 @@ fn transactions_are_broadcast_and_shown_at_once() {
     let refused = world.rest.post("/push", "tx=00");
     assert_eq!(refused.status, 400);
     assert!(refused.text().contains("The node refuses the transaction"), "{}", refused.text());
+}
+
+#[test]
+fn change_that_came_back_is_not_received() {
+    let mut world = World::small(104);
+    let [own, change, other] = [71, 72, 73].map(|number| Lock::new(Form::P2wpkh, number));
+    world.live.pay(&[Payment::to_lock(own, 700_000)]).unwrap();
+    world.live.mine().unwrap();
+    let is_own = |coin: &Coin| coin.lock == own && coin.sat() == 700_000;
+    let coin = world.live.coins().into_iter().find(is_own).unwrap();
+    let payments = [Payment::to_lock(other, 200_000), Payment::to_lock(change, 499_000)];
+    let spent = world.live.sign(&[coin], &payments);
+    world.live.send(&spent).unwrap();
+    world.live.mine().unwrap();
+    world.sync();
+    let [own, change] = [own, change].map(|lock| {
+        let script = world.live.wallet().script_pubkey(lock);
+        Address::from_script(&script, Network::Regtest).unwrap().to_string()
+    });
+    let asked = world.rest.post("/addresses", &form_of(&format!("{own} {change}")));
+    let plain = text(&asked.text());
+    assert!(plain.contains(&format!("Received, without change{}", btc(700_000))), "{plain}");
+    assert!(plain.contains(&format!("Balance{}", btc(499_000))), "{plain}");
+}
+
+#[test]
+fn names_of_other_networks_are_refused_on_every_page_with_the_reason() {
+    let world = World::small(105);
+    let address = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4";
+    let key = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs";
+    let paths = ["", "/unspent", "/history.csv"].map(|page| world.rest.get(&format!("/address/{address}{page}")));
+    let forms = [("/search", address), ("/addresses", address), ("/search", key), ("/addresses", key)];
+    let forms = forms.map(|(path, name)| world.rest.post(path, &form_of(name)));
+    for refused in paths.into_iter().chain(forms) {
+        let page = refused.text();
+        assert_eq!(refused.status, 400, "{page}");
+        assert!(page.contains("of another network: this server is for regtest"), "{page}");
+    }
+    let mistyped = world.rest.get("/address/bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt08q");
+    assert_eq!(mistyped.status, 400);
+    assert!(mistyped.text().contains("a character is mistyped or missing"), "{}", mistyped.text());
 }

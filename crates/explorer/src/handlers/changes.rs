@@ -1,0 +1,39 @@
+//! Changes of a wallet's confirmed balance, from the histories of its scripts.
+
+use std::collections::BTreeMap;
+
+use birdhouse_chain::Snapshot;
+use birdhouse_esplora::Failure;
+
+use crate::views::several::Member;
+
+/// Entries of histories that are read for the changes of one wallet.
+const CHANGES_MAX: usize = 1_000;
+
+/// The change of a wallet's balance by one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Change {
+    /// The height of its block.
+    pub(super) height: u32,
+    /// In satoshis; payments between scripts of the wallet are left out.
+    pub(super) value: i64,
+}
+
+/// Returns the changes in the order of the chain; `None` if the histories are too long to be read.
+pub(super) fn changes(at: &Snapshot, members: &[Member]) -> Result<Option<Vec<Change>>, Failure> {
+    if members.iter().map(|member| member.chain.txs).sum::<u64>() > CHANGES_MAX as u64 {
+        return Ok(None);
+    }
+    let mut sums = BTreeMap::<(u32, u32), i64>::new();
+    for member in members {
+        for change in at.balance_changes(&member.hash, None, CHANGES_MAX)? {
+            *sums.entry((change.height.0, change.index)).or_default() += change.value;
+        }
+    }
+    Ok(Some(sums.into_iter().map(|((height, _), value)| Change { height, value }).collect()))
+}
+
+/// Returns the sum of what came from others, without change that came back.
+pub(super) fn received(changes: &[Change]) -> u64 {
+    changes.iter().filter_map(|change| u64::try_from(change.value).ok()).sum()
+}
