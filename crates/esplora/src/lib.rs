@@ -40,7 +40,7 @@ mod server;
 
 pub use endpoints::{Media, Route};
 pub use fees::family;
-pub use fees::{BlockFees, Place, ProjectedBlock, Projection, RateStep, Rates, quotient};
+pub use fees::{BlockFees, Estimate, Place, ProjectedBlock, Projection, RateStep, Rates, quotient};
 pub use limits::{Limits, LimitsGiven};
 pub use pages::Pages;
 pub use server::{Overview, Server, Sockets};

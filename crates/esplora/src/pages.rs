@@ -6,11 +6,13 @@ use std::sync::Arc;
 use axum::http::HeaderName;
 use birdhouse_chain::source::NodeError;
 use birdhouse_chain::{Height, MempoolTransaction, NodeValue, Waiting};
-use bitcoin::{Network, Txid};
+use bitcoin::block::Header;
+use bitcoin::{Network, Txid, consensus};
 
+use crate::clock;
 use crate::endpoints::Route;
 use crate::fees::family::Cluster;
-use crate::fees::{BlockFees, Projection, RateStep, Rates, quotient};
+use crate::fees::{BlockFees, Estimate, Projection, RateStep, Rates, Retarget, Rule, quotient};
 use crate::wire::{Failure, Refusal};
 use crate::work::Question;
 
@@ -57,6 +59,35 @@ impl Question<'_> {
     pub fn rates(&self, step: RateStep) -> Result<NodeValue<Rates>, Failure> {
         let NodeValue { value, age } = self.service.fees.minimum(self.service.node()?, self.node_use)?;
         Ok(NodeValue { value: Rates::of(&self.projection().blocks, value, step), age })
+    }
+
+    /// Returns the estimate of the next change of the difficulty.
+    ///
+    /// # Errors
+    /// The headers of the chain cannot be read.
+    pub fn retarget(&self) -> Result<Estimate, Failure> {
+        let at = self.at;
+        let tip = at.tip().height;
+        let first = Height(tip.0 - tip.0 % Retarget::BLOCKS);
+        let difficulty = |height: Height| -> Option<f64> {
+            let header: Header = consensus::deserialize(&at.header(height)?).ok()?;
+            Some(header.difficulty_float())
+        };
+        // Of testnet's blocks only the first one of an epoch surely has the difficulty of the epoch.
+        let previous = first.0.checked_sub(Retarget::BLOCKS).and_then(|height| difficulty(Height(height)));
+        let change = previous.zip(difficulty(first)).map_or(0.0, |(before, now)| Retarget::change(before, now));
+        let times = at.block_time(first).zip(at.block_time(tip)).ok_or_else(Failure::internal)?;
+        let window = tip.0.checked_sub(Retarget::WINDOW).and_then(|height| at.block_time(Height(height)));
+        let rule = if self.network() == Network::Testnet { Rule::Testnet } else { Rule::Usual };
+        let retarget = Retarget {
+            tip: tip.0,
+            first_time: times.0,
+            tip_time: times.1,
+            window_time: window,
+            previous_change: change,
+            rule,
+        };
+        Ok(retarget.at(clock::now()))
     }
 
     /// Returns the fee rate in sat/vB at which the node mines a transaction of the mempool.

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use birdhouse_chain::{Height, MempoolTransaction, Ranking};
-use bitcoin::block::Header;
-use bitcoin::{Network, Txid, consensus};
+use bitcoin::Txid;
 use serde_json::{Value, json};
 
 use super::Route;
 use crate::clock;
 use crate::fees::family::{Cluster, ClusterChunk};
-use crate::fees::{Estimate, Projection, RateStep, Retarget, Rule, family, quotient};
+use crate::fees::{Projection, RateStep, family, quotient};
 use crate::limits::BLOCKS_PAGE_V1;
 use crate::wire::{Answer, BlockJson, Cache, Failure, Reply};
 use crate::work::{Lane, Question};
@@ -72,33 +71,7 @@ pub(crate) fn projected(projection: &Projection) -> Vec<Value> {
 }
 
 fn difficulty(question: &Question<'_>) -> Answer {
-    Reply::json(question.room, &estimate(question)?, Cache::SHORT)
-}
-
-/// The estimate of the next adjustment of the difficulty.
-pub(crate) fn estimate(question: &Question<'_>) -> Result<Estimate, Failure> {
-    let at = question.at;
-    let tip = at.tip().height;
-    let first = Height(tip.0 - tip.0 % Retarget::BLOCKS);
-    let difficulty = |height: Height| -> Option<f64> {
-        let header: Header = consensus::deserialize(&at.header(height)?).ok()?;
-        Some(header.difficulty_float())
-    };
-    // Of testnet's blocks only the first one of an epoch surely has the difficulty of the epoch.
-    let previous = first.0.checked_sub(Retarget::BLOCKS).and_then(|height| difficulty(Height(height)));
-    let change = previous.zip(difficulty(first)).map_or(0.0, |(before, now)| Retarget::change(before, now));
-    let times = at.block_time(first).zip(at.block_time(tip)).ok_or_else(Failure::internal)?;
-    let window = tip.0.checked_sub(Retarget::WINDOW).and_then(|height| at.block_time(Height(height)));
-    let rule = if question.network() == Network::Testnet { Rule::Testnet } else { Rule::Usual };
-    let retarget = Retarget {
-        tip: tip.0,
-        first_time: times.0,
-        tip_time: times.1,
-        window_time: window,
-        previous_change: change,
-        rule,
-    };
-    Ok(retarget.at(clock::now()))
+    Reply::json(question.room, &question.retarget()?, Cache::SHORT)
 }
 
 fn block_at_time(question: &Question<'_>) -> Answer {

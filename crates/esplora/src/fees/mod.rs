@@ -26,7 +26,8 @@ pub use self::projections::Projection;
 pub(crate) use self::projections::Projections;
 pub use self::recommended::{RateStep, Rates};
 pub(crate) use self::replacement_tree::{newest, tree_of};
-pub(crate) use self::retarget::{Estimate, Retarget, Rule};
+pub use self::retarget::Estimate;
+pub(crate) use self::retarget::{Retarget, Rule};
 
 use std::collections::BTreeMap;
 use std::time::Duration;

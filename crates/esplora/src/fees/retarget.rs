@@ -35,22 +35,29 @@ pub(crate) enum Rule {
     Testnet,
 }
 
-/// The estimate. Times are in milliseconds, but for `previous_time` and `time_offset`, in seconds.
+/// The estimate of the next change of the difficulty. Times are in milliseconds, but for `previous_time` and
+/// `time_offset`, in seconds.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Estimate {
-    progress_percent: f64,
-    difficulty_change: f64,
-    estimated_retarget_date: u64,
-    remaining_blocks: u32,
-    remaining_time: u64,
-    previous_retarget: f64,
-    previous_time: u32,
-    next_retarget_height: u32,
-    time_avg: u64,
-    adjusted_time_avg: u64,
-    time_offset: i64,
-    expected_blocks: f64,
+pub struct Estimate {
+    /// Part of the epoch that is done.
+    pub progress_percent: f64,
+    /// The change in percent.
+    pub difficulty_change: f64,
+    /// Time of the change.
+    pub estimated_retarget_date: u64,
+    /// Blocks until then.
+    pub remaining_blocks: u32,
+    pub(crate) remaining_time: u64,
+    /// The last change in percent.
+    pub previous_retarget: f64,
+    pub(crate) previous_time: u32,
+    pub(crate) next_retarget_height: u32,
+    /// Time that a block takes, on average.
+    pub time_avg: u64,
+    pub(crate) adjusted_time_avg: u64,
+    pub(crate) time_offset: i64,
+    pub(crate) expected_blocks: f64,
 }
 
 impl Retarget {

@@ -76,7 +76,7 @@ impl Response {
             })
         };
         self.add("transactions", &recent.iter().map(shortly).collect::<Vec<_>>());
-        self.add("da", &v1::estimate(question)?);
+        self.add("da", &question.retarget()?);
         Ok(())
     }
 

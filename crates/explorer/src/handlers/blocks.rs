@@ -5,6 +5,7 @@ use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, cl
 use bitcoin::block::Header;
 use bitcoin::{BlockHash, consensus};
 
+use super::sides::sides;
 use crate::views::block::{Block, Summary, page};
 use crate::views::home::{self, BlockLine};
 
@@ -70,7 +71,10 @@ fn block(question: &Question<'_>) -> Answer {
         fees: question.block_fees(height)?.ok_or_else(Failure::no_block)?,
         neighbours: (neighbour(height.0.checked_sub(1)), neighbour(height.0.checked_add(1))),
         start,
-        transactions: found.iter().map(Summary::of).collect(),
+        transactions: found
+            .iter()
+            .map(|found| Summary::of(found, sides(found, question.network(), |_| false)))
+            .collect(),
         page: PAGE,
     };
     Reply::html(page(&values), Cache::Private)

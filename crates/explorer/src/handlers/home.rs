@@ -5,6 +5,7 @@ use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, RateStep, Reply,
 
 use super::blocks::line;
 use crate::views::home::{Arrival, Home, page};
+use crate::views::schedule::Halving;
 
 /// Blocks on the first page.
 const BLOCKS: usize = 8;
@@ -39,6 +40,8 @@ fn home(question: &Question<'_>) -> Answer {
         waiting: (mempool.len(), mempool.adjusted_vsize(), mempool.fees()),
         histogram: mempool.fee_histogram(),
         arrivals: arrivals.collect(),
+        retarget: question.retarget()?,
+        halving: Halving::after(at.tip().height.0, question.network()),
     };
     Reply::html(page(&values), Cache::Private)
 }

@@ -7,11 +7,13 @@ mod blocks;
 mod changes;
 mod home;
 mod page_part;
+mod projected;
 mod push;
 mod refusal;
 mod script;
 mod search;
 mod several;
+mod sides;
 mod spending;
 mod status;
 mod transaction;
@@ -25,6 +27,7 @@ use crate::assets;
 pub(crate) const ROUTES: &[&[Route]] = &[
     home::ROUTES,
     blocks::ROUTES,
+    projected::ROUTES,
     transaction::ROUTES,
     script::ROUTES,
     several::ROUTES,

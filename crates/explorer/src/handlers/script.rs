@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use birdhouse_chain::{Confirmation, ResolvedTransaction, ScriptHash, ScriptStats, Snapshot};
+use birdhouse_chain::{Confirmation, ResolvedTransaction, ScriptHash, ScriptStats};
 use birdhouse_esplora::script::type_of;
 use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, script_of_hash};
 use bitcoin::{OutPoint, TxOut, Txid};
 
 use super::page_part::part_of;
 use super::refusal::own_address;
+use super::sides::sides;
 use crate::running::{self, Side};
 use crate::times;
 use crate::views::script::{Coin, Coins, Entry, Links, Names, Script, Unspent, page, unspent_page};
@@ -56,12 +57,18 @@ pub(super) fn change(found: &ResolvedTransaction, is_own: impl Fn(&ScriptHash) -
 }
 
 /// Values of a transaction in a history, without balance.
-pub(super) fn entry(at: &Snapshot, found: &ResolvedTransaction, is_own: impl Fn(&ScriptHash) -> bool) -> Entry {
+pub(super) fn entry(
+    question: &Question<'_>,
+    found: &ResolvedTransaction,
+    is_own: impl Fn(&ScriptHash) -> bool,
+) -> Entry {
+    let at = question.at;
     Entry {
         txid: found.txid,
         block: found.block.map(|block| (block.height.0, at.block_time(block.height).unwrap_or_default())),
-        change: change(found, is_own),
+        change: change(found, &is_own),
         balance: None,
+        sides: sides(found, question.network(), is_own),
     }
 }
 
@@ -109,7 +116,7 @@ fn history(question: &Question<'_>) -> Answer {
     let wanted = Wanted::of(question)?;
     let confirmed = confirmed(question, &hash, &wanted, balance_of(&chain))?;
     let unconfirmed = match wanted {
-        Wanted::Newest => unconfirmed(at, &hash, balance_of(&chain))?,
+        Wanted::Newest => unconfirmed(question, &hash, balance_of(&chain))?,
         _ => Vec::new(),
     };
     let links = links(question, &hash, &names, &confirmed);
@@ -128,7 +135,7 @@ fn confirmed(
     // One more than the page has shows if there is another page.
     let read = |found: Vec<ResolvedTransaction>| -> (Vec<Entry>, bool) {
         let is_more = found.len() > PAGE;
-        (found.iter().take(PAGE).map(|found| entry(at, found, |script| script == hash)).collect(), is_more)
+        (found.iter().take(PAGE).map(|found| entry(question, found, |script| script == hash)).collect(), is_more)
     };
     let unknown = || Failure::not_found("the script has no such transaction, or nothing beyond it");
     Ok(match wanted {
@@ -176,9 +183,10 @@ fn count_up(mut entries: Vec<Entry>, mut balance: Option<u64>) -> Vec<Entry> {
 }
 
 /// The newest transactions in the mempool. The last that came decides the balance that is shown first.
-fn unconfirmed(at: &Snapshot, hash: &ScriptHash, confirmed: u64) -> Result<Vec<Entry>, Failure> {
+fn unconfirmed(question: &Question<'_>, hash: &ScriptHash, confirmed: u64) -> Result<Vec<Entry>, Failure> {
+    let at = question.at;
     let found = at.mempool_page(hash, UNCONFIRMED)?;
-    let mut entries: Vec<Entry> = found.iter().map(|found| entry(at, found, |script| script == hash)).collect();
+    let mut entries: Vec<Entry> = found.iter().map(|found| entry(question, found, |script| script == hash)).collect();
     let all = at.balance(hash)?.unconfirmed;
     count_down(&mut entries, confirmed.checked_add_signed(all));
     Ok(entries)
@@ -261,10 +269,13 @@ mod tests {
     use bitcoin::hashes::Hash as _;
 
     use super::*;
+    use crate::views::sides::{Side, Sides};
 
     #[test]
     fn balances_run_down_from_the_newest_and_up_from_the_oldest() {
-        let entry = |change| Entry { txid: Txid::all_zeros(), block: None, change, balance: None };
+        let side = || Side { parties: Vec::new(), count: 0 };
+        let sides = || Sides { inputs: side(), outputs: side() };
+        let entry = |change| Entry { txid: Txid::all_zeros(), block: None, change, balance: None, sides: sides() };
         let mut newest_first = vec![entry(-30), entry(50), entry(10)];
         count_down(&mut newest_first, Some(30));
         let balances = |entries: &[Entry]| entries.iter().map(|entry| entry.balance).collect::<Vec<_>>();

@@ -63,7 +63,7 @@ pub(super) fn of_text(question: &Question<'_>, text: &str) -> Answer {
     let scripts: Vec<ScriptHash> = wallet.members.iter().map(|member| member.hash).collect();
     let found = question.at.newest_of_all(&scripts, after, PAGE + 1)?;
     let own: HashSet<&ScriptHash> = scripts.iter().collect();
-    let entries = found.iter().take(PAGE).map(|found| entry(question.at, found, |script| own.contains(script)));
+    let entries = found.iter().take(PAGE).map(|found| entry(question, found, |script| own.contains(script)));
     let changes = changes(question.at, &wallet.members)?;
     let values = Several {
         network: question.network(),

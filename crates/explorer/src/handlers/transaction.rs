@@ -66,6 +66,7 @@ fn waiting(question: &Question<'_>, txid: Txid) -> Option<Waiting> {
     let relative =
         |one: &std::sync::Arc<birdhouse_chain::MempoolTransaction>| (one.txid, quotient(one.fee, one.adjusted_vsize()));
     let projection = question.projection();
+        first_seen: own.first_seen,
     Some(Waiting {
         place: projection.place(&txid),
         blocks: projection.blocks.len(),

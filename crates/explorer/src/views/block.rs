@@ -11,6 +11,7 @@ use maud::{Markup, html};
 
 use super::layout::Frame;
 use super::parts::{self, fact};
+use super::sides::{Sides, sides};
 
 /// Weight units of a full block.
 const BLOCK_WEIGHT: u64 = 4_000_000;
@@ -34,12 +35,11 @@ pub(crate) struct Block {
 }
 
 /// A transaction in short.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Summary {
     pub(crate) txid: Txid,
     pub(crate) is_coinbase: bool,
-    pub(crate) inputs: usize,
-    pub(crate) outputs: usize,
+    pub(crate) sides: Sides,
     /// Sum of the outputs in satoshis.
     pub(crate) value: u64,
     pub(crate) fee: u64,
@@ -47,13 +47,12 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn of(found: &ResolvedTransaction) -> Self {
+    pub(crate) fn of(found: &ResolvedTransaction, sides: Sides) -> Self {
         let transaction = &found.transaction;
         Self {
             txid: found.txid,
             is_coinbase: transaction.is_coinbase(),
-            inputs: transaction.input.len(),
-            outputs: transaction.output.len(),
+            sides,
             value: transaction.output.iter().map(|output| output.value.to_sat()).sum(),
             fee: found.fee(),
             vsize: transaction.vsize() as u64,
@@ -163,15 +162,11 @@ fn table(transactions: &[Summary]) -> Markup {
         table {
             thead { tr {
                 th scope="col" { "Transaction" }
-                th.number.spare scope="col" { "Inputs" }
-                th.number.spare scope="col" { "Outputs" }
                 th.number scope="col" { "Value (BTC)" }
                 th.number scope="col" { "Fee rate" }
             } }
             tbody { @for transaction in transactions { tr {
-                td.wide { (parts::txid(&transaction.txid)) }
-                td.number.spare { (amounts::count(transaction.inputs as u64)) }
-                td.number.spare { (amounts::count(transaction.outputs as u64)) }
+                td.wide { (parts::txid(&transaction.txid)) (sides(&transaction.sides)) }
                 td.number { (parts::number(transaction.value)) }
                 td.number {
                     @if transaction.is_coinbase { "coinbase" }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use birdhouse_chain::{BlockSummary, NodeValue};
-use birdhouse_esplora::{ProjectedBlock, Rates};
+use birdhouse_esplora::{Estimate, ProjectedBlock, Rates};
 use birdhouse_web::amounts;
 use bitcoin::{Network, Txid};
 use maud::{Markup, html};
 
 use super::layout::Frame;
 use super::parts;
+use super::schedule::{Halving, schedule};
 use crate::times;
 
 /// Weight units of a full block.
@@ -57,6 +58,8 @@ pub(crate) struct Home<'a> {
     /// Fee rates, decreasing, with virtual bytes.
     pub(crate) histogram: Vec<(f64, u64)>,
     pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) retarget: Estimate,
+    pub(crate) halving: Halving,
 }
 
 /// Returns the first page.
@@ -70,6 +73,7 @@ pub(crate) fn page(home: &Home<'_>) -> String {
             (mempool(home))
         }
         (newest(&home.arrivals))
+        (schedule(home.network, &home.retarget, home.halving))
     })
 }
 
@@ -98,7 +102,7 @@ fn projected(tip: u32, index: usize, block: &ProjectedBlock) -> Markup {
     let [low, .., high] = block.rates;
     html! {
         li.block {
-            p.name { (amounts::count(u64::from(tip) + 1 + index as u64)) }
+            p.name { a href={ "/mempool-block/" (index) } { (amounts::count(u64::from(tip) + 1 + index as u64)) } }
             p.main { "~" (parts::rate(block.median())) }
             p { (amounts::rate(low)) "\u{2013}" (parts::rate(high)) }
             p { (amounts::count(block.transactions as u64)) " transactions" }

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 
 use super::layout::Frame;
 use super::parts::{self, Page, badge, fact};
+use super::sides::{Sides, sides};
 
 /// Names of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub(crate) struct Names {
 }
 
 /// A transaction of a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) txid: Txid,
     /// Height and time of its block; `None` in the mempool.
@@ -31,6 +32,7 @@ pub(crate) struct Entry {
     pub(crate) change: i64,
     /// The balance afterwards; `None` where it is not known.
     pub(crate) balance: Option<u64>,
+    pub(crate) sides: Sides,
 }
 
 /// Targets of the links between the pages of a history.
@@ -219,6 +221,7 @@ fn row(entry: &Entry, has_balance: bool) -> Markup {
             td.wide {
                 (parts::txid(&entry.txid))
                 span.below { @if let Some((_, time)) = entry.block { (parts::time(time)) } @else { "unconfirmed" } }
+                (sides(&entry.sides))
             }
             @match entry.block {
                 Some((height, time)) => {

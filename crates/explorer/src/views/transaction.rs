@@ -49,6 +49,8 @@ pub(crate) struct Transaction {
 /// Place and relatives of a transaction in the mempool.
 #[derive(Debug)]
 pub(crate) struct Waiting {
+    /// In seconds since 1970.
+    pub(crate) first_seen: u64,
     pub(crate) place: Option<Place>,
     /// Projected blocks.
     pub(crate) blocks: usize,
@@ -221,6 +223,7 @@ fn place(waiting: &Waiting) -> Markup {
         section aria-labelledby="place" {
             h2 #place { "In the mempool" }
             dl.facts {
+                (fact("First seen", &parts::seen(waiting.first_seen)))
                 @match waiting.place {
                     Some(place) => {
                         (fact("Expected in", &expected(place, waiting.blocks)))

@@ -5,6 +5,7 @@
 mod browser;
 mod fates;
 mod http;
+mod lists;
 mod pages;
 mod wallet;
 #[path = "../../../esplora/tests/esplora/world.rs"]

@@ -32,6 +32,7 @@ impl Places {
         vec![
             ("home", "/".into()),
             ("blocks", "/blocks".into()),
+            ("projected", "/mempool-block/0".into()),
             ("block", format!("/block/{block}")),
             ("transaction", format!("/tx/{txid}")),
             ("unconfirmed", format!("/tx/{unconfirmed}")),
