@@ -4,6 +4,7 @@
 mod branch;
 mod extended;
 mod forms;
+mod keys;
 mod limits;
 mod nesting;
 mod private;
@@ -22,6 +23,7 @@ use miniscript::{Descriptor, DescriptorPublicKey, MiniscriptKey as _};
 use branch::OutputKey;
 pub(crate) use branch::{Branch, Derivation, Described, Underived};
 use forms::Form;
+pub(crate) use keys::lines_of_key;
 pub(crate) use limits::GAP;
 use limits::{CHARS_MAX, NESTING_MAX, PATHS_MAX};
 pub(crate) use reasons::unreadable;

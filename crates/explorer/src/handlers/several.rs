@@ -39,6 +39,17 @@ fn several(question: &Question<'_>) -> Answer {
 
 /// Answers about everything that a text names.
 pub(super) fn of_text(question: &Question<'_>, text: &str) -> Answer {
+    Reply::html(page(&values(question, text)?), Cache::NoStore)
+}
+
+/// Answers about a text if anything that it names was ever used.
+pub(super) fn of_used(question: &Question<'_>, text: &str) -> Result<Option<Reply>, Failure> {
+    let values = values(question, text)?;
+    let is_used = values.members.iter().any(|member| member.chain.txs + member.mempool.txs > 0);
+    is_used.then(|| Reply::html(page(&values), Cache::NoStore)).transpose()
+}
+
+fn values(question: &Question<'_>, text: &str) -> Result<Several, Failure> {
     let after = question.params.form("after").filter(|after| !after.is_empty());
     let after = after.map(|after| after.parse::<Txid>().map_err(|_| Failure::bad_request("the cursor is no txid")));
     let after = after.transpose()?;
@@ -65,7 +76,7 @@ pub(super) fn of_text(question: &Question<'_>, text: &str) -> Answer {
     let own: HashSet<&ScriptHash> = scripts.iter().collect();
     let entries = found.iter().take(PAGE).map(|found| entry(question, found, |script| own.contains(script)));
     let changes = changes(question.at, &wallet.members)?;
-    let values = Several {
+    Ok(Several {
         network: question.network(),
         text: text.to_owned(),
         entries: entries.collect(),
@@ -75,8 +86,7 @@ pub(super) fn of_text(question: &Question<'_>, text: &str) -> Answer {
         next: wallet.next,
         received: changes.as_deref().map(received),
         members: wallet.members,
-    };
-    Reply::html(page(&values), Cache::NoStore)
+    })
 }
 
 /// The addresses, keys and descriptors of a text: one a line, or several addresses with spaces or commas between them.

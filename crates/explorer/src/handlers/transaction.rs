@@ -10,10 +10,9 @@ use super::page_part::part_of;
 use super::spending::spending;
 use super::versions::{gone, versions};
 use crate::views::flow::Flow;
+use crate::views::parts::{PARTS_PAGE, input_path};
 use crate::views::transaction::{Input, Output, Part, Script, Spending, Transaction, Waiting, page, unspent_page};
 
-/// Inputs, or outputs, on a page.
-const PARTS_PAGE: usize = 50;
 /// Bytes of a transaction whose digits are on its page.
 const RAW_BYTES_MAX: usize = 20_000;
 /// The highest sequence number of an input that lets its transaction be replaced
@@ -30,7 +29,7 @@ fn transaction(question: &Question<'_>) -> Answer {
     let txid = question.params.txid("txid").map_err(|_| Failure::bad_request("this is no txid"))?;
     let Some(found) = at.resolved(txid)? else { return gone(question, txid) };
     let (inputs, outputs) = (&found.transaction.input, &found.transaction.output);
-    let part = |name, count| part_of(question, name, count, PARTS_PAGE);
+    let part = |name, count| part_of(question, name, count, PARTS_PAGE as usize);
     let pages = (part("inputs", inputs.len())?, part("outputs", outputs.len())?);
     let values = Transaction {
         network: question.network(),
@@ -124,7 +123,7 @@ fn spender(question: &Question<'_>) -> Answer {
     let txid = question.params.txid("txid").map_err(|_| Failure::bad_request("this is no txid"))?;
     let outpoint = OutPoint { txid, vout: question.params.number("vout")? };
     if let Some(found) = at.spender_of(outpoint)? {
-        return Reply::elsewhere(format!("/tx/{}#input-{}", found.txid, found.vin));
+        return Reply::elsewhere(input_path(&found.txid, found.vin));
     }
     let Some(found) = at.resolved(txid)? else { return gone(question, txid) };
     let output = found.transaction.output.get(outpoint.vout as usize);

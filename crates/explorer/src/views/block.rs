@@ -11,10 +11,13 @@ use maud::{Markup, html};
 
 use super::layout::Frame;
 use super::parts::{self, fact};
-use super::sides::{Sides, sides};
+use super::sides::{self, Sides};
 
 /// Weight units of a full block.
 const BLOCK_WEIGHT: u64 = 4_000_000;
+
+/// Columns of the table of transactions.
+const COLUMNS: usize = 3;
 
 /// Values of a block's page.
 #[derive(Debug)]
@@ -166,13 +169,13 @@ fn table(transactions: &[Summary]) -> Markup {
                 th.number scope="col" { "Fee rate" }
             } }
             tbody { @for transaction in transactions { tr {
-                td.wide { (parts::txid(&transaction.txid)) (sides(&transaction.sides)) }
+                td.wide { (parts::txid(&transaction.txid)) }
                 td.number { (parts::number(transaction.value)) }
                 td.number {
                     @if transaction.is_coinbase { "coinbase" }
                     @else { (parts::rate(quotient(transaction.fee, transaction.vsize))) }
                 }
-            } } }
+            } (sides::row(&transaction.sides, COLUMNS)) } }
         }
     }
 }

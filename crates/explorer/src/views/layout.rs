@@ -39,7 +39,7 @@ impl Frame<'_> {
 fn search() -> Markup {
     html! {
         form.search role="search" action="/search" method="post" {
-            label.unseen for="q" { "Search: height, block hash, txid, address or script hash" }
+            label.unseen for="q" { "Search: height, block hash, txid, outpoint, address, script, key or descriptor" }
             input #q name="q" type="search" required autocomplete="off" autocapitalize="off" spellcheck="false"
                 placeholder="Height, hash, txid or address";
             button { "Search" }

@@ -2,9 +2,13 @@
 
 use birdhouse_web::amounts;
 pub(crate) use birdhouse_web::parts::{badge, bar, code, fact, long_name, pager, qr};
+use bitcoin::{OutPoint, Txid};
 use maud::{Markup, html};
 
 use crate::times;
+
+/// Inputs, or outputs, on a page of a transaction.
+pub(crate) const PARTS_PAGE: u32 = 50;
 
 /// A part of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,14 +78,31 @@ pub(crate) fn change_number(sat: i64) -> Markup {
 }
 
 /// A link to a transaction.
-pub(crate) fn txid(txid: &bitcoin::Txid) -> Markup {
+pub(crate) fn txid(txid: &Txid) -> Markup {
     html! { a.long-link href={ "/tx/" (txid) } { (long_name(&txid.to_string())) } }
 }
 
 /// A link to an output.
-pub(crate) fn outpoint(outpoint: &bitcoin::OutPoint) -> Markup {
-    let bitcoin::OutPoint { txid, vout } = outpoint;
-    html! { a.long-link href={ "/tx/" (txid) "#output-" (vout) } { (long_name(&txid.to_string())) ":" (vout) } }
+pub(crate) fn outpoint(outpoint: &OutPoint) -> Markup {
+    let OutPoint { txid, vout } = outpoint;
+    html! { a.long-link href=(output_path(outpoint)) { (long_name(&txid.to_string())) ":" (vout) } }
+}
+
+/// The path of an output on the page of its transaction.
+pub(crate) fn output_path(OutPoint { txid, vout }: &OutPoint) -> String {
+    part_path(txid, "output", *vout)
+}
+
+/// The path of an input on the page of its transaction.
+pub(crate) fn input_path(txid: &Txid, vin: u32) -> String {
+    part_path(txid, "input", vin)
+}
+
+fn part_path(txid: &Txid, noun: &str, index: u32) -> String {
+    match index / PARTS_PAGE * PARTS_PAGE {
+        0 => format!("/tx/{txid}#{noun}-{index}"),
+        start => format!("/tx/{txid}?{noun}s={start}#{noun}-{index}"),
+    }
 }
 
 /// A link to an address.

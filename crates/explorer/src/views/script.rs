@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::layout::Frame;
 use super::parts::{self, Page, badge, fact};
-use super::sides::{Sides, sides};
+use super::sides::{self, Sides};
 
 /// Names of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,7 +221,6 @@ fn row(entry: &Entry, has_balance: bool) -> Markup {
             td.wide {
                 (parts::txid(&entry.txid))
                 span.below { @if let Some((_, time)) = entry.block { (parts::time(time)) } @else { "unconfirmed" } }
-                (sides(&entry.sides))
             }
             @match entry.block {
                 Some((height, time)) => {
@@ -239,6 +238,7 @@ fn row(entry: &Entry, has_balance: bool) -> Markup {
             }
             @if has_balance { td.number.spare { @if let Some(balance) = entry.balance { (parts::number(balance)) } } }
         }
+        (sides::row(&entry.sides, if has_balance { 5 } else { 4 }))
     }
 }
 

@@ -39,17 +39,20 @@ pub(crate) enum Owner {
     Kind(&'static str),
 }
 
-/// The parties, folded up.
-pub(crate) fn sides(sides: &Sides) -> Markup {
-    let Sides { inputs, outputs } = sides;
+/// The parties, folded up, in a row of their own below that of the transaction.
+pub(crate) fn row(Sides { inputs, outputs }: &Sides, columns: usize) -> Markup {
     html! {
-        details.sides {
-            summary {
-                @if inputs.count == 0 { "New coins" } @else { (counted(inputs.count, "input")) }
-                ", " (counted(outputs.count, "output"))
+        tr.under {
+            td colspan=(columns) {
+                details.sides {
+                    summary {
+                        @if inputs.count == 0 { "New coins" } @else { (counted(inputs.count, "input")) }
+                        ", " (counted(outputs.count, "output"))
+                    }
+                    (side("Inputs", inputs))
+                    (side("Outputs", outputs))
+                }
             }
-            (side("Inputs", inputs))
-            (side("Outputs", outputs))
         }
     }
 }

@@ -344,7 +344,7 @@ pub(super) fn spending(of: &OutPoint, spending: Spending) -> Markup {
             Spending::Never => (badge("", "unspendable")),
             Spending::By(txid, vin) => {
                 span { "spent by" }
-                a.long-link href={ "/tx/" (txid) "#input-" (vin) } { (parts::long_name(&txid.to_string())) ":" (vin) }
+                a.long-link href=(parts::input_path(&txid, vin)) { (parts::long_name(&txid.to_string())) ":" (vin) }
             }
             Spending::OnRequest => {
                 a rel="nofollow" href={ "/tx/" (of.txid) "/spender/" (of.vout) } { "Find its spender" }

@@ -5,7 +5,7 @@ use birdhouse_testkit::tx::{Coin, Payment};
 use bitcoin::Transaction;
 use serde_json::{Value, json};
 
-use crate::pages::{btc, linked, page, text};
+use crate::pages::{btc, link_of, linked, page, text};
 use crate::world::World;
 
 /// Seconds after which a node drops a transaction from its mempool (`-mempoolexpiry`, 336 hours).
@@ -83,7 +83,7 @@ fn a_dropped_transaction_says_what_it_wanted_to_spend() {
     let markup = page(&world, &format!("/tx/{}", late.compute_txid()));
     let plain = text(&markup);
     assert!(plain.contains("left it without being confirmed"), "{plain}");
-    assert!(markup.contains(&format!("href=\"/tx/{}#output-{}\"", input.txid, input.vout)), "{markup}");
+    assert!(markup.contains(&link_of(input)), "{markup}");
     let wanted = plain.split_once("What it wanted to spend").unwrap().1;
     assert_eq!(wanted.contains("unspent"), unspent != Value::Null, "{plain}");
     // Nobody knows this one.

@@ -1,11 +1,14 @@
 //! Headers, the search, bad input, and an index that is being built.
 
 use birdhouse_esplora::Limits;
+use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, Options};
+use bitcoin::Address;
 use bitcoin::hashes::{Hash as _, sha256};
 use bitcoin::hex::DisplayHex as _;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use serde_json::json;
 
 use crate::pages::{Places, places};
 use crate::world::{Rest, World};
@@ -70,6 +73,61 @@ fn the_search_leads_to_whatever_a_text_names() {
         let got = world.rest.post("/search", &format!("q={text}"));
         assert_eq!((got.status, got.header("content-type")), (status, "text/html; charset=utf-8"), "{text}");
     }
+}
+
+/// The point of BIP 340's first test vector: x-only, compressed and uncompressed.
+const KEY: &str = "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9";
+const KEY_Y: &str = "388f7b0f632de8140fe337e62a37f3566500a99934c2231b6cb9fd7584b8e672";
+
+#[test]
+fn the_search_knows_outpoints_scripts_and_public_keys() {
+    let mut world = World::small(114);
+    let places = places(&mut world);
+    let [replaced, _] = places.versions;
+    let mined = world.live.ledger().chain().last().unwrap().hash;
+    let decoded = world.live.node().rpc("getrawtransaction", json!([places.txid, 1, mined])).unwrap();
+    let outputs = decoded["vout"].as_array().unwrap().len();
+    let address = places.address.parse::<Address<_>>().unwrap().assume_checked();
+    for (text, path) in [
+        (format!("{}:1", places.txid), format!("/tx/{}#output-1", places.txid)),
+        (replaced.to_string(), format!("/tx/{replaced}")),
+        (format!("{replaced}:0"), format!("/tx/{replaced}#output-0")),
+        (address.script_pubkey().to_hex_string(), format!("/address/{address}")),
+    ] {
+        let got = world.rest.post("/search", &format!("q={text}"));
+        assert_eq!((got.status, got.header("location")), (303, path.as_str()), "{text}: {}", got.text());
+    }
+    for text in [format!("{}:{outputs}", places.txid), format!("{}:0", "ab".repeat(32))] {
+        assert_eq!(world.rest.post("/search", &format!("q={text}")).status, 404, "{text}");
+    }
+    // A script without an address leads to its hash.
+    let got = world.rest.post("/search", "q=6a0568656c6c6f");
+    let hash = sha256::Hash::hash(&[0x6a, 5, b'h', b'e', b'l', b'l', b'o']).to_byte_array().to_lower_hex_string();
+    assert_eq!(got.header("location"), format!("/scripthash/{hash}"));
+    // Nobody has paid the key. An x-only one may be any hash, so it is named only once it is used.
+    assert_eq!(world.rest.post("/search", &format!("q={KEY}")).status, 404);
+    let core = |line: String| -> Vec<String> {
+        let info = world.live.node().rpc("getdescriptorinfo", json!([line])).unwrap();
+        let derived = world.live.node().rpc("deriveaddresses", json!([info["descriptor"]])).unwrap();
+        serde_json::from_value(derived).unwrap()
+    };
+    let (compressed, uncompressed) = (format!("02{KEY}"), format!("04{KEY}{KEY_Y}"));
+    let of_compressed =
+        [core(format!("combo({compressed})")), core(format!("tr({KEY})")), core(format!("rawtr({KEY})"))].concat();
+    for (key, addresses) in
+        [(compressed, of_compressed.clone()), (uncompressed.clone(), core(format!("combo({uncompressed})")))]
+    {
+        let got = world.rest.post("/search", &format!("q={key}"));
+        assert_eq!(got.status, 200, "{key}: {}", got.text());
+        for address in addresses {
+            assert!(got.text().contains(&address), "{key}: {address}");
+        }
+    }
+    let script = of_compressed[0].parse::<Address<_>>().unwrap().assume_checked().script_pubkey();
+    world.live.pay(&[Payment::to_script(script, 30_000)]).unwrap();
+    world.sync();
+    let got = world.rest.post("/search", &format!("q={KEY}"));
+    assert!(got.status == 200 && got.text().contains(&of_compressed[0]), "{}", got.text());
 }
 
 #[test]
