@@ -7,7 +7,8 @@ use axum::http::HeaderName;
 use birdhouse_chain::source::NodeError;
 use birdhouse_chain::{Height, MempoolTransaction, NodeValue, Waiting};
 use bitcoin::block::Header;
-use bitcoin::{Network, Txid, consensus};
+use bitcoin::{Amount, Network, Txid, consensus};
+use serde::Deserialize;
 
 use crate::clock;
 use crate::endpoints::Route;
@@ -28,6 +29,41 @@ pub struct Pages {
 }
 
 /// Parts of answers that pages share with the API.
+/// The node's judgement of a transaction that is not broadcast.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tested {
+    /// Core's reason for a refusal; `None` if the node would take it.
+    pub reason: Option<String>,
+    /// Its fee in satoshis, as far as the node has computed it.
+    pub fee: Option<u64>,
+}
+
+/// An item of Core's answer to `testmempoolaccept`.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct TestedJson {
+    allowed: bool,
+    reject_reason: Option<String>,
+    reject_details: Option<String>,
+    fees: Option<FeesJson>,
+}
+
+#[derive(Deserialize)]
+struct FeesJson {
+    /// In bitcoin.
+    base: f64,
+}
+
+impl From<TestedJson> for Tested {
+    fn from(json: TestedJson) -> Self {
+        let reason = json.reject_details.or(json.reject_reason);
+        Self {
+            reason: (!json.allowed).then(|| reason.unwrap_or_else(|| "no reason given".into())),
+            fee: json.fees.and_then(|fees| Amount::from_btc(fees.base).ok()).map(Amount::to_sat),
+        }
+    }
+}
+
 impl Question<'_> {
     /// The network, which decides the form of addresses.
     pub fn network(&self) -> Network {
@@ -122,3 +158,16 @@ impl Question<'_> {
         self.service.link_key.hash_one(value)
     }
 }
+    /// Asks the node if it would take a transaction, without broadcasting it.
+    ///
+    /// # Errors
+    /// The node cannot read it or does not answer, or the server has none.
+    pub fn test(&self, hex: &str) -> Result<Result<Tested, NodeError>, Failure> {
+        let answer = self.node()?.test_mempool_accept(&[hex.to_owned()]);
+        let [tested] = match answer {
+            Ok(answer) => serde_json::from_str::<[TestedJson; 1]>(answer.get()).map_err(|_| Failure::internal())?,
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(Ok(tested.into()))
+    }
+

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod changes;
+mod decoded;
 mod home;
 mod page_part;
 mod projected;

@@ -98,7 +98,7 @@ fn output(question: &Question<'_>, txid: Txid, vout: usize, output: &TxOut) -> O
     Output { vout, part: part(question, output), spending }
 }
 
-fn part(question: &Question<'_>, output: &TxOut) -> Part {
+pub(super) fn part(question: &Question<'_>, output: &TxOut) -> Part {
     let script = &output.script_pubkey;
     Part {
         value: output.value.to_sat(),

@@ -1,6 +1,7 @@
 //! Views: plain values to markup. Pure; the only clock is an argument.
 
 pub(crate) mod block;
+pub(crate) mod decoded;
 pub(crate) mod flow;
 pub(crate) mod gone;
 pub(crate) mod home;

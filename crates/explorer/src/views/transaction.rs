@@ -212,7 +212,7 @@ fn summary(transaction: &Transaction) -> Markup {
     }
 }
 
-fn lock_time(lock_time: u32) -> Markup {
+pub(super) fn lock_time(lock_time: u32) -> Markup {
     html! {
         @if lock_time < LOCK_TIME_MIN { "block " (amounts::count(lock_time.into())) } @else { (parts::time(lock_time)) }
     }
@@ -354,7 +354,7 @@ pub(super) fn spending(of: &OutPoint, spending: Spending) -> Markup {
 }
 
 /// The owner of an output, as far as it is known, and its value.
-fn party(part: &Part, index: usize) -> Markup {
+pub(super) fn party(part: &Part, index: usize) -> Markup {
     html! {
         div.pair {
             span.index { (index) }

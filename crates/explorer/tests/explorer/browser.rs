@@ -28,8 +28,10 @@ fn every_page_fits_and_is_usable_in_a_browser() {
 fn open(browser: &mut Browser, own: &str, path: &str) -> Result<()> {
     let Some((form, text)) = path.split_once('\n') else { return browser.open(&format!("{own}{path}")) };
     browser.open(&format!("{own}{form}"))?;
-    let fill =
-        format!("const area = document.querySelector('main textarea'); area.value = {text:?}; area.form.submit()");
+    let fill = format!(
+        "const area = document.querySelector('main textarea'); area.value = {text:?}; \
+        area.form.action = {form:?}; area.form.submit()"
+    );
     browser.evaluate(&fill)?;
     browser.wait_for(
         "document.readyState === 'complete' && document.querySelector('main textarea') !== null \

@@ -22,12 +22,14 @@ pub(crate) struct Places {
     /// A transaction that was replaced, its replacement, and a child of the first.
     pub(crate) versions: [Txid; 2],
     dropped: Txid,
+    /// A transaction that the mempool has, in hexadecimal.
+    raw: String,
 }
 
 impl Places {
     /// Names and paths. After a line break: the text for the form on that page.
     pub(crate) fn all(&self) -> Vec<(&'static str, String)> {
-        let Self { txid, unconfirmed, child, address, block, coinbase, fresh, versions, dropped, .. } = self;
+        let Self { txid, unconfirmed, child, address, block, coinbase, fresh, versions, dropped, raw, .. } = self;
         let [replaced, replacement] = versions;
         vec![
             ("home", "/".into()),
@@ -49,6 +51,7 @@ impl Places {
             ("wallet", format!("/addresses\n{address}\n{fresh}")),
             ("push", "/push".into()),
             ("push-refused", "/push\n00".into()),
+            ("push-tested", format!("/push/test\n{raw}")),
             ("status", "/status".into()),
             ("not-found", format!("/tx/{}", "00".repeat(32))),
         ]
@@ -85,6 +88,7 @@ pub(crate) fn places(world: &mut World) -> Places {
         fresh: address(&script),
         versions,
         dropped,
+        raw: bitcoin::consensus::encode::serialize_hex(&child),
     }
 }
 
@@ -135,10 +139,6 @@ pub(crate) fn btc(sat: u64) -> String {
     format!("{}.{:08} BTC", sat / 100_000_000, sat % 100_000_000)
 }
 
-/// All txids that a page links to, in order, each once.
-pub(crate) fn linked(page: &str) -> Vec<Txid> {
-    let mut all: Vec<Txid> = Vec::new();
-    for txid in page.split("href=\"/tx/").skip(1).filter_map(|part| part.get(..64)?.parse().ok()) {
 /// The link to an output: its transaction has 50 on a page.
 pub(crate) fn link_of(OutPoint { txid, vout }: OutPoint) -> String {
     match vout / 50 * 50 {
@@ -147,6 +147,10 @@ pub(crate) fn link_of(OutPoint { txid, vout }: OutPoint) -> String {
     }
 }
 
+/// All txids that a page links to, in order, each once.
+pub(crate) fn linked(page: &str) -> Vec<Txid> {
+    let mut all: Vec<Txid> = Vec::new();
+    for txid in page.split("href=\"/tx/").skip(1).filter_map(|part| part.get(..64)?.parse().ok()) {
         if !all.contains(&txid) {
             all.push(txid);
         }

@@ -3,8 +3,9 @@
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::{Coin, Payment};
 use bitcoin::consensus::encode::serialize_hex;
-use bitcoin::{Address, Network};
+use bitcoin::{Address, Amount, Network};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::json;
 
 use crate::pages::{btc, text};
 use crate::world::World;
@@ -160,4 +161,45 @@ fn names_of_other_networks_are_refused_on_every_page_with_the_reason() {
     let mistyped = world.rest.get("/address/bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt08q");
     assert_eq!(mistyped.status, 400);
     assert!(mistyped.text().contains("a character is mistyped or missing"), "{}", mistyped.text());
+}
+
+#[test]
+fn a_transaction_is_decoded_and_tested_before_it_is_broadcast() {
+    let mut world = World::small(106);
+    let coin = world.live.confirmed_coins().into_iter().max_by_key(Coin::sat).unwrap();
+    let payment = Payment::to_lock(Lock::new(Form::P2tr, 6), coin.sat() - 90_000);
+    let tx =
+        world.live.sign(std::slice::from_ref(&coin), &[payment, Payment::to_lock(Lock::new(Form::P2wpkh, 7), 80_000)]);
+    let hex = serialize_hex(&tx);
+    let by_core = world.live.node().rpc("decoderawtransaction", json!([hex])).unwrap();
+    let tested = world.live.node().rpc("testmempoolaccept", json!([[hex]])).unwrap();
+    assert_eq!(tested[0]["allowed"], json!(true), "{tested}");
+    let test = |world: &World, hex: &str| world.rest.post("/push/test", &format!("tx={hex}"));
+    let page = test(&world, &hex).text();
+    let plain = text(&page);
+    for member in ["txid", "hash"] {
+        assert!(plain.contains(by_core[member].as_str().unwrap()), "{member}: {plain}");
+    }
+    assert!(plain.contains(&format!("Virtual size{} vB", by_core["vsize"])), "{plain}");
+    for output in by_core["vout"].as_array().unwrap() {
+        assert!(page.contains(output["scriptPubKey"]["address"].as_str().unwrap()), "{output}");
+    }
+    let fee = Amount::from_btc(tested[0]["fees"]["base"].as_f64().unwrap()).unwrap().to_sat();
+    assert!(plain.contains("would take") && plain.contains(&format!("a fee of {}", btc(fee))), "{plain}");
+    assert!(plain.contains(&btc(coin.sat())) && plain.contains(&coin.outpoint.txid.to_string()[..50]), "{plain}");
+    // Nothing was sent.
+    assert_eq!(world.rest.get(&format!("/tx/{}", tx.compute_txid())).status, 404);
+    // One whose coin is spent, and one that nobody can read.
+    world.live.send(&tx).unwrap();
+    world.live.mine().unwrap();
+    world.sync();
+    let other = world.live.sign(&[coin.clone()], &[Payment::to_lock(Lock::new(Form::P2tr, 8), coin.sat() - 5_000)]);
+    let hex = serialize_hex(&other);
+    let tested = world.live.node().rpc("testmempoolaccept", json!([[hex]])).unwrap();
+    let refused = text(&test(&world, &hex).text());
+    assert!(refused.contains(tested[0]["reject-reason"].as_str().unwrap()), "{tested}: {refused}");
+    assert!(refused.contains("does not exist, or is spent already"), "{refused}");
+    let unreadable = test(&world, "00");
+    assert_eq!(unreadable.status, 400);
+    assert!(unreadable.text().contains("TX decode failed"), "{}", unreadable.text());
 }
