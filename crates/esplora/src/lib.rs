@@ -44,7 +44,7 @@ pub use fees::{BlockFees, Estimate, Place, ProjectedBlock, Projection, RateStep,
 pub use limits::{Limits, LimitsGiven};
 pub use pages::{Pages, Tested};
 pub use server::{Overview, Server, Sockets};
-pub use service::{Listener, Settings};
+pub use service::{Listener, Settings, StaleBlock};
 pub use wire::script;
 pub use wire::{Answer, Cache, Failure, Params, Refusal, Reply, read_address, script_of_address, script_of_hash};
 pub use work::{Endpoint, Lane, Question};

@@ -89,6 +89,10 @@ fixed_bounds! {
     REPLACEMENTS_PAGE: usize = 25 => "older ones are left out",
     /// Versions of a transaction that was replaced again and again.
     VERSIONS_SHOWN: usize = 100 => "the oldest ones are left out",
+    /// Blocks that a reorg took out of the chain and pages tell of.
+    STALE_BLOCKS: usize = 64 => "the one that left first is forgotten",
+    /// Transactions of these blocks.
+    STALE_TXIDS: usize = 20_000 => "those of the blocks that left first are forgotten",
     /// Transactions on a page of `/internal/mempool/txs`.
     INTERNAL_PAGE: usize = 10_000 => "the next page follows from its last entry",
     /// Addresses and transactions of one stream of `/events`.

@@ -7,13 +7,14 @@ use axum::http::HeaderName;
 use birdhouse_chain::source::NodeError;
 use birdhouse_chain::{Height, MempoolTransaction, NodeValue, Waiting};
 use bitcoin::block::Header;
-use bitcoin::{Amount, Network, Txid, consensus};
+use bitcoin::{Amount, BlockHash, Network, Txid, consensus};
 use serde::Deserialize;
 
 use crate::clock;
 use crate::endpoints::Route;
 use crate::fees::family::Cluster;
 use crate::fees::{BlockFees, Estimate, Projection, RateStep, Rates, Retarget, Rule, quotient};
+use crate::service::StaleBlock;
 use crate::wire::{Failure, Refusal};
 use crate::work::Question;
 
@@ -28,7 +29,6 @@ pub struct Pages {
     pub refusal: fn(&Refusal) -> String,
 }
 
-/// Parts of answers that pages share with the API.
 /// The node's judgement of a transaction that is not broadcast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tested {
@@ -64,6 +64,7 @@ impl From<TestedJson> for Tested {
     }
 }
 
+/// Parts of answers that pages share with the API.
 impl Question<'_> {
     /// The network, which decides the form of addresses.
     pub fn network(&self) -> Network {
@@ -78,6 +79,21 @@ impl Question<'_> {
     /// True if the server has a node.
     pub fn has_node(&self) -> bool {
         self.service.node().is_ok()
+    }
+
+    /// The last block with a transaction that left the chain by a reorg, as far as this process remembers.
+    pub fn stale_block_with(&self, txid: &Txid) -> Option<StaleBlock> {
+        self.service.stale_blocks.with_transaction(txid).filter(|stale| self.is_stale(stale))
+    }
+
+    /// A block that left the chain by a reorg, as far as this process remembers.
+    pub fn stale_block(&self, hash: &BlockHash) -> Option<StaleBlock> {
+        self.service.stale_blocks.get(hash).filter(|stale| self.is_stale(stale))
+    }
+
+    /// A block that left the chain may come back.
+    fn is_stale(&self, stale: &StaleBlock) -> bool {
+        self.at.block_hash(stale.block.height) != Some(stale.block.hash)
     }
 
     /// The blocks that miners would make now.
@@ -153,11 +169,6 @@ impl Question<'_> {
         Ok(sent)
     }
 
-    /// A hash of a value with the key of this process: a client that sends both back has them from this process.
-    pub fn sign(&self, value: &impl Hash) -> u64 {
-        self.service.link_key.hash_one(value)
-    }
-}
     /// Asks the node if it would take a transaction, without broadcasting it.
     ///
     /// # Errors
@@ -171,3 +182,8 @@ impl Question<'_> {
         Ok(Ok(tested.into()))
     }
 
+    /// A hash of a value with the key of this process: a client that sends both back has them from this process.
+    pub fn sign(&self, value: &impl Hash) -> u64 {
+        self.service.link_key.hash_one(value)
+    }
+}

@@ -9,6 +9,7 @@ use birdhouse_chain::source::Node;
 use birdhouse_clients::{PlaceBounds, SlowKind};
 use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::http::{routes, transport, with_close, with_gzip};
 use crate::pages::Pages;
@@ -80,7 +81,9 @@ impl Server {
         let Sockets { api, private, pages } = sockets;
         let mut listeners = routed(&service, api, routes::api_router(&service));
         listeners.extend(routed(&service, private, routes::private_router(&service)));
+        let mut following = JoinSet::new();
         if let Some((pages, sockets)) = pages {
+            following.spawn(Arc::clone(&service.stale_blocks).follow(Arc::clone(&service.index)));
             listeners.extend(routed(&service, sockets, routes::pages_router(&service, pages)));
         }
         let limits = &service.settings.limits;

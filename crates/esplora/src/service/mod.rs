@@ -3,10 +3,13 @@
 mod caller;
 mod paused;
 mod settings;
+mod stale_blocks;
 
 pub(crate) use self::caller::{Caller, Switching};
 pub(crate) use self::paused::PausedAnswers;
 pub use self::settings::{Listener, Settings};
+pub use self::stale_blocks::StaleBlock;
+pub(crate) use self::stale_blocks::StaleBlocks;
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -28,6 +31,7 @@ pub(crate) struct Service {
     pub(crate) fees: Fees,
     pub(crate) projections: Projections,
     pub(crate) block_fees: KnownBlockFees,
+    pub(crate) stale_blocks: Arc<StaleBlocks>,
     /// The key of values that links carry.
     pub(crate) link_key: RandomState,
     pub(crate) registry: Arc<Registry>,
@@ -54,6 +58,7 @@ impl Service {
             fees: Fees::default(),
             projections: Projections::default(),
             block_fees: KnownBlockFees::default(),
+            stale_blocks: Arc::default(),
             link_key: RandomState::new(),
             registry: Registry::new(settings.keying, settings.connection_ids.clone()),
             refused: Arc::default(),

@@ -1,13 +1,14 @@
 //! Blocks, alone and in lists.
 
 use birdhouse_chain::{Height, Snapshot};
-use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, clock};
+use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, StaleBlock, clock};
 use bitcoin::block::Header;
 use bitcoin::{BlockHash, consensus};
 
 use super::sides::sides;
 use crate::views::block::{Block, Summary, page};
 use crate::views::home::{self, BlockLine};
+use crate::views::stale;
 
 /// Blocks on a page of the list.
 const BLOCKS_PAGE: u32 = 25;
@@ -50,7 +51,13 @@ fn list(question: &Question<'_>, top: u32) -> Answer {
 
 fn block(question: &Question<'_>) -> Answer {
     let at = question.at;
-    let height = named(question)?;
+    let height = match named(question)? {
+        Named::Height(height) => height,
+        Named::Stale(stale) => {
+            let now = at.block_hash(stale.block.height);
+            return Reply::html(stale::page(question.network(), &stale, now), Cache::Private);
+        }
+    };
     let summary = at.block_summary(height).ok_or_else(Failure::no_block)?;
     let start = match question.params.query("start") {
         None => 0,
@@ -80,14 +87,20 @@ fn block(question: &Question<'_>) -> Answer {
     Reply::html(page(&values), Cache::Private)
 }
 
-/// The height of the block that the path names by its hash or height.
-fn named(question: &Question<'_>) -> Result<Height, Failure> {
+/// The block of a path.
+enum Named {
+    Height(Height),
+    Stale(StaleBlock),
+}
+
+/// The block that the path names by its hash or height.
+fn named(question: &Question<'_>) -> Result<Named, Failure> {
     let text = question.params.text("hash");
-    let height = if let Ok(height) = text.parse::<u32>() {
-        Some(height)
-    } else {
-        let hash: BlockHash = text.parse().map_err(|_| Failure::bad_request("this is no block hash or height"))?;
-        question.at.block_height(&hash).map(|height| height.0)
-    };
-    height.filter(|height| *height <= question.at.tip().height.0).map(Height).ok_or_else(Failure::no_block)
+    if let Ok(height) = text.parse::<u32>() {
+        let is_known = height <= question.at.tip().height.0;
+        return if is_known { Ok(Named::Height(Height(height))) } else { Err(Failure::no_block()) };
+    }
+    let hash: BlockHash = text.parse().map_err(|_| Failure::bad_request("this is no block hash or height"))?;
+    let height = question.at.block_height(&hash).map(Named::Height);
+    height.or_else(|| question.stale_block(&hash).map(Named::Stale)).ok_or_else(Failure::no_block)
 }

@@ -45,6 +45,7 @@ fn transaction(question: &Question<'_>) -> Answer {
         weight: found.transaction.weight().to_wu(),
         is_replaceable: inputs.iter().any(|input| input.sequence.0 <= REPLACEABLE_MAX),
         waiting: waiting(question, txid),
+        stale: question.stale_block_with(&txid),
         versions: versions(at, &txid)?,
         flow: Flow::of(&found),
         inputs: pages.0.slice(inputs).map(|(vin, input)| self::input(question, &found, vin, input)).collect(),
@@ -65,8 +66,8 @@ fn waiting(question: &Question<'_>, txid: Txid) -> Option<Waiting> {
     let relative =
         |one: &std::sync::Arc<birdhouse_chain::MempoolTransaction>| (one.txid, quotient(one.fee, one.adjusted_vsize()));
     let projection = question.projection();
-        first_seen: own.first_seen,
     Some(Waiting {
+        first_seen: own.first_seen,
         place: projection.place(&txid),
         blocks: projection.blocks.len(),
         rate: question.mined_rate(own),

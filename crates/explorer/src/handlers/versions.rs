@@ -64,6 +64,7 @@ pub(super) fn gone(question: &Question<'_>, txid: Txid) -> Answer {
     let values = Gone {
         network: question.network(),
         own,
+        stale: question.stale_block_with(&txid),
         versions: versions(at, &txid)?,
         wanted: wanted.collect::<Result<_, Failure>>()?,
         wanted_count: outpoints.len(),

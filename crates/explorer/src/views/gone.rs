@@ -1,13 +1,14 @@
 //! The page of a transaction that left the mempool and is in no block: replaced, or dropped.
 
 use birdhouse_chain::Version as Known;
-use birdhouse_esplora::quotient;
+use birdhouse_esplora::{StaleBlock, quotient};
 use birdhouse_web::amounts;
 use bitcoin::{Network, OutPoint};
 use maud::{Markup, html};
 
 use super::layout::Frame;
 use super::parts::{self, badge, fact};
+use super::stale;
 use super::transaction::{Spending, spending};
 use super::versions::{Fate, Version, timeline};
 
@@ -17,6 +18,8 @@ pub(crate) struct Gone {
     pub(crate) network: Network,
     /// The transaction in short.
     pub(crate) own: Known,
+    /// A block with it that left the chain.
+    pub(crate) stale: Option<StaleBlock>,
     /// It and those that replaced it or were replaced by it, the last one first.
     pub(crate) versions: Vec<Version>,
     /// Outputs that it wanted to spend, if nothing replaced it.
@@ -45,6 +48,7 @@ pub(crate) fn page(gone: &Gone) -> String {
             p.state { (badge("bad", if fate == Fate::Left { "dropped" } else { "replaced" })) }
         }
         p.whole { (txid) }
+        @if let Some(stale) = &gone.stale { (stale::notice(stale, false)) }
         div.columns {
             (story(gone, fate))
             (summary(&gone.own))

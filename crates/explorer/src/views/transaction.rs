@@ -1,7 +1,7 @@
 //! The page of a transaction.
 
 use birdhouse_chain::source::BlockId;
-use birdhouse_esplora::{Place, quotient};
+use birdhouse_esplora::{Place, StaleBlock, quotient};
 use birdhouse_web::amounts;
 use bitcoin::{Network, OutPoint, Txid};
 use maud::{Markup, html};
@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use super::flow::{self, Flow};
 use super::layout::Frame;
 use super::parts::{self, Page, badge, fact};
+use super::stale;
 use super::versions::{self, Version};
 
 /// Minutes between two blocks, on average.
@@ -35,6 +36,8 @@ pub(crate) struct Transaction {
     /// True if it signals that it may be replaced.
     pub(crate) is_replaceable: bool,
     pub(crate) waiting: Option<Waiting>,
+    /// A block with it that left the chain.
+    pub(crate) stale: Option<StaleBlock>,
     /// It and others that spend the same outputs, if it replaced another one.
     pub(crate) versions: Vec<Version>,
     pub(crate) flow: Flow,
@@ -157,6 +160,7 @@ pub(crate) fn page(transaction: &Transaction) -> String {
             (state(transaction))
         }
         p.whole { (transaction.txid) }
+        @if let Some(stale) = &transaction.stale { (stale::notice(stale, transaction.block.is_some())) }
         div.columns {
             (summary(transaction))
             @if let Some(waiting) = &transaction.waiting { (place(waiting)) }

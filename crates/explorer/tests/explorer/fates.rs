@@ -1,5 +1,7 @@
 //! Transactions that were replaced or dropped, and outputs that nothing spends. The node says which of them exist.
 
+use std::time::{Duration, Instant};
+
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::{Coin, Payment};
 use bitcoin::Transaction;
@@ -26,6 +28,15 @@ fn versions(world: &mut World) -> [Transaction; 3] {
 /// True if the node has a transaction.
 fn has_node(world: &World, tx: &Transaction) -> bool {
     world.live.node().rpc("getmempoolentry", json!([tx.compute_txid()])).is_ok()
+}
+
+/// Waits for a condition, a minute at most.
+fn wait_until(is_met: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while !is_met() {
+        assert!(Instant::now() < deadline, "the condition is not met");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -107,4 +118,82 @@ fn an_output_without_a_spender_says_so() {
     assert!(plain.contains(&btc(71_000)) && plain.contains(&format!("{txid}:{vout}")), "{plain}");
     assert_eq!(world.rest.get(&format!("/tx/{txid}/spender/99")).status, 404);
     assert_eq!(world.rest.get(&format!("/tx/{}/spender/0", "ab".repeat(32))).status, 404);
+}
+
+#[test]
+fn a_reorg_is_explained_where_it_took_a_confirmation_away() {
+    let mut world = World::small(144);
+    let paid = world.live.pay(&[Payment::to_lock(Lock::new(Form::P2wpkh, 91), 72_000)]).unwrap();
+    let txid = paid.compute_txid();
+    world.live.mine().unwrap();
+    world.sync();
+    let stale = world.live.ledger().chain().last().unwrap().hash;
+    let height = world.live.ledger().height();
+    assert!(text(&page(&world, &format!("/tx/{txid}"))).contains("1 confirmation"));
+    // Two blocks without it on the block before.
+    world.live.branch(height - 1, vec![Vec::new(), Vec::new()]).unwrap();
+    world.sync();
+    let header = world.live.node().rpc("getblockheader", json!([stale])).unwrap();
+    assert_eq!(header["confirmations"], json!(-1));
+    assert!(has_node(&world, &paid));
+    // The server notices after the snapshot is there.
+    wait_until(|| page(&world, &format!("/tx/{txid}")).contains("A reorg took block"));
+    let markup = page(&world, &format!("/tx/{txid}"));
+    let plain = text(&markup);
+    assert!(plain.contains("unconfirmed") && plain.contains("Its confirmations are gone with the block."), "{plain}");
+    assert!(markup.contains(&format!("href=\"/block/{stale}\"")), "{markup}");
+    let now = world.live.node().rpc("getblockhash", json!([height])).unwrap();
+    let of_block = page(&world, &format!("/block/{stale}"));
+    assert!(text(&of_block).contains("stale"), "{}", text(&of_block));
+    assert!(of_block.contains(&format!("href=\"/block/{}\"", now.as_str().unwrap())), "{of_block}");
+    world.live.mine().unwrap();
+    world.sync();
+    let plain = text(&page(&world, &format!("/tx/{txid}")));
+    assert!(plain.contains("1 confirmation") && plain.contains("Another block has the transaction now"), "{plain}");
+}
+
+/// A wallet user's five frights: each has a page that says what happened, and what it means.
+#[test]
+fn five_frights_of_a_wallet_user_have_a_page_each() {
+    let mut world = World::small(145);
+    let lock = Lock::new(Form::P2wpkh, 91);
+    let payment = [Payment::to_lock(lock, 70_000)];
+    let says = |world: &World, path: &str, words: &[&str]| {
+        let got = world.rest.get(path);
+        let plain = text(&got.text());
+        for word in words {
+            assert!(plain.contains(word), "{path} lacks {word}: {plain}");
+        }
+        got.status
+    };
+    // Unconfirmed: when it came, and when it is expected.
+    let first = world.live.pay(&payment).unwrap();
+    world.sync();
+    let path = |tx: &Transaction| format!("/tx/{}", tx.compute_txid());
+    assert!(has_node(&world, &first));
+    assert_eq!(says(&world, &path(&first), &["unconfirmed", "First seen", "Expected in", "the next block"]), 200);
+    // Replaced: by what.
+    let second = world.live.replace(&first, &payment, 20_000).unwrap();
+    world.sync();
+    assert!(!has_node(&world, &first));
+    let by = second.compute_txid().to_string();
+    assert_eq!(says(&world, &path(&first), &["replaced", "Another transaction replaced it", &by[..60]]), 200);
+    // Dropped: what became of the coins.
+    world.live.advance_clock(EXPIRY_S + 3600).unwrap();
+    world.live.pay(&[Payment::to_lock(lock, 40_000)]).unwrap();
+    world.sync();
+    assert!(!has_node(&world, &second));
+    assert_eq!(says(&world, &path(&second), &["dropped", "A dropped transaction moves nothing", "unspent"]), 200);
+    // Wrong network.
+    let mainnet = "/address/bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4";
+    assert_eq!(says(&world, mainnet, &["another network", "this server is for regtest"]), 400);
+    // Reorg.
+    let third = world.live.pay(&[Payment::to_lock(lock, 71_000)]).unwrap();
+    world.live.mine().unwrap();
+    world.sync();
+    let height = world.live.ledger().height();
+    world.live.branch(height - 1, vec![Vec::new(), Vec::new()]).unwrap();
+    world.sync();
+    wait_until(|| page(&world, &path(&third)).contains("A reorg took block"));
+    assert_eq!(says(&world, &path(&third), &["unconfirmed", "Its confirmations are gone with the block."]), 200);
 }
