@@ -42,7 +42,7 @@ pub use endpoints::{Media, Route};
 pub use fees::family;
 pub use fees::{BlockFees, Estimate, Place, ProjectedBlock, Projection, RateStep, Rates, quotient};
 pub use limits::{Limits, LimitsGiven};
-pub use pages::{Pages, Tested};
+pub use pages::{Pages, Surroundings, Tested};
 pub use server::{Overview, Server, Sockets};
 pub use service::{Listener, Settings, StaleBlock};
 pub use wire::script;

@@ -14,7 +14,7 @@ use crate::clock;
 use crate::endpoints::Route;
 use crate::fees::family::Cluster;
 use crate::fees::{BlockFees, Estimate, Projection, RateStep, Rates, Retarget, Rule, quotient};
-use crate::service::StaleBlock;
+use crate::service::{Service, StaleBlock};
 use crate::wire::{Failure, Refusal};
 use crate::work::Question;
 
@@ -27,6 +27,33 @@ pub struct Pages {
     pub headers: &'static [(HeaderName, &'static str)],
     /// Makes the page of a request without an answer.
     pub refusal: fn(&Refusal) -> String,
+    /// Makes the links of a page, which begin at the root, relative, and adds what all pages have.
+    pub finish: fn(&str, &Surroundings) -> String,
+}
+
+/// Surroundings of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The way from the path of the request to the root: `./`, `../`, `../../`.
+    pub way_up: String,
+    /// The reason why the index stays at its tip although the node has another one, or does not answer.
+    pub waiting: Option<Waiting>,
+}
+
+impl Surroundings {
+    /// Returns the surroundings of an answer to a request of this path.
+    pub(crate) fn of(service: &Service, path: &str) -> Self {
+        let way_up = match path.matches('/').count() {
+            ..=1 => "./".to_owned(),
+            slashes => "../".repeat(slashes - 1),
+        };
+        Self { way_up, waiting: service.index.waiting() }
+    }
+
+    /// Returns a path from the root as one that leads there from the request's.
+    pub(crate) fn relative(&self, path: &str) -> String {
+        format!("{}{}", self.way_up, path.trim_start_matches('/'))
+    }
 }
 
 /// The node's judgement of a transaction that is not broadcast.

@@ -6,6 +6,11 @@
 //!
 //! Invariants: one page sees one tip and one mempool; a page costs what it shows; it needs no script and no other host;
 //! nothing that a client looks up is logged or stored, and extended keys travel in bodies only, never in paths.
+//! Views write links from the root. [`Pages::finish`] makes them relative to the path of the request, in one function,
+//! so that a proxy may serve the pages below any path.
+//!
+//! A question that the chain answers by "not found" is answered by what is remembered since the process began, within
+//! bounds: replacements and transactions that left the mempool, and blocks that left the chain.
 #![forbid(unsafe_code)]
 
 // Values and their texts. Pure.
@@ -41,4 +46,5 @@ pub static PAGES: Pages = Pages {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ],
     refusal: views::refusal::page,
+    finish: views::layout::finish,
 };

@@ -9,6 +9,25 @@ pub const STYLE: &str = include_str!("style.css");
 /// The icon of all pages, at `/icon.svg`.
 pub const ICON: &str = include_str!("icon.svg");
 
+/// Attributes that lead somewhere.
+const LINKS: [&str; 5] = ["href", "action", "formaction", "src", "data-live"];
+/// Stands where a page has its notice.
+const NO_NOTICE: &str = "<div id=\"notice\"></div>";
+
+/// Makes the links of a page that begin at the root begin with `way_up`, so that proxies may serve the site below a
+/// path of theirs. Markup escapes quotation marks in texts, so nothing else looks like a link.
+pub fn relative(page: &str, way_up: &str) -> String {
+    LINKS
+        .iter()
+        .fold(page.to_owned(), |page, name| page.replace(&format!(" {name}=\"/"), &format!(" {name}=\"{way_up}")))
+}
+
+/// Adds a notice to a page, above its content.
+pub fn with_notice(page: &str, notice: &Markup) -> String {
+    let notice = html! { div #notice.card.open role="status" { (notice) } };
+    page.replacen(NO_NOTICE, &notice.into_string(), 1)
+}
+
 /// Parts of the frame that all pages of a site share.
 #[derive(Debug)]
 pub struct Site {
@@ -76,7 +95,7 @@ impl Frame<'_> {
                 body {
                     a.skip href="#main" { "Skip to the content" }
                     (self.header(site))
-                    main #main tabindex="-1" data-live=[self.live] { (content) }
+                    main #main tabindex="-1" data-live=[self.live] { (PreEscaped(NO_NOTICE)) (content) }
                     footer.site { div.bar { ((site.footer)()) } }
                 }
             }
@@ -109,5 +128,20 @@ impl Frame<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_relative_and_texts_are_left_alone() {
+        let text = "say \" href=\"/x";
+        let page = html! { a href="/tx/1" title=(text) { (text) } form action="/" { button formaction="/a/b" {} } };
+        let page = relative(&page.into_string(), "../");
+        assert!(page.contains("<a href=\"../tx/1\"") && page.contains("action=\"../\""), "{page}");
+        assert!(page.contains("formaction=\"../a/b\""), "{page}");
+        assert_eq!(page.matches("say &quot; href=&quot;/x").count(), 2, "{page}");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequestParts as _, RawPathParams, Request};
+use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
@@ -25,7 +25,7 @@ use crate::endpoints::Route;
 use crate::http::whole_body::WholeBody;
 use crate::limits::BLOCK_PIECE_BYTES;
 use crate::live::event_stream;
-use crate::pages::Pages;
+use crate::pages::{Pages, Surroundings};
 use crate::service::{Caller, Service, Switching};
 use crate::wire::{Cache, Content, Failure, HTML, Params, Refusal, Reply, Room, Rows};
 
@@ -73,7 +73,7 @@ pub(crate) fn pages_router(service: &Arc<Service>, pages: &'static Pages) -> Rou
     of_network(routes, &api, service.settings.network)
         .fallback(no_page)
         .method_not_allowed_fallback(no_page)
-        .layer(middleware::map_response(async |response| as_page(pages, response)))
+        .layer(middleware::from_fn_with_state((Arc::clone(service), pages), with_pages))
         .nest("/api", api)
 }
 
@@ -114,8 +114,9 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     if took >= Slowest::SLOW_MIN {
         service.slowest.record(took, began + took, || format!("{} {}", route.method, route.path));
     }
-    let reply = reply?;
+    let mut reply = reply?;
     drop(held);
+    finish(service, &parts, &mut reply.content);
     let counted = room.settle(reply.content.len())?;
     if let Content::Events(watch) = &reply.content {
         event_stream::admit(service, &caller, watch)?;
@@ -124,6 +125,16 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
         return Ok(switched(&caller, &mut parts));
     }
     Ok(Answered { service: Arc::clone(service), caller, at: snapshot, counted }.response(reply, &parts.headers))
+}
+
+/// Makes the links of an answer relative, so that proxies may serve everything below a path of theirs.
+fn finish(service: &Service, parts: &Parts, content: &mut Content) {
+    let surroundings = Surroundings::of(service, parts.uri.path());
+    match (content, parts.extensions.get::<&'static Pages>()) {
+        (Content::Html(text), Some(pages)) => *text = (pages.finish)(text, &surroundings),
+        (Content::Elsewhere(path), _) => *path = surroundings.relative(path),
+        _ => {}
+    }
 }
 
 /// Returns the parts of the path by their names in the route, decoded.
@@ -337,9 +348,16 @@ pub(crate) fn refusal(failure: Failure) -> Response {
 }
 
 /// Makes a page of a refusal, and gives every page its headers.
-fn as_page(pages: &Pages, mut response: Response) -> Response {
+async fn with_pages(
+    State((service, pages)): State<(Arc<Service>, &'static Pages)>,
+    mut request: Request,
+    next: middleware::Next,
+) -> Response {
+    request.extensions_mut().insert(pages);
+    let surroundings = Surroundings::of(&service, request.uri().path());
+    let mut response = next.run(request).await;
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
-        *response.body_mut() = Body::from((pages.refusal)(&refusal));
+        *response.body_mut() = Body::from((pages.finish)(&(pages.refusal)(&refusal), &surroundings));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(HTML));
     }
     for (name, text) in pages.headers {

@@ -126,6 +126,13 @@ impl Rest {
         self.index.sync(&*self.core).unwrap();
     }
 
+    /// Asks another node for the tip.
+    pub(crate) fn sync_with(&self, node: &Bitcoind) {
+        let address = format!("127.0.0.1:{}", node.rpc_port());
+        let other = CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie()))));
+        drop(self.index.sync(&other));
+    }
+
     /// Computes the headers of the filters of all blocks.
     pub(crate) fn compute_filters(&self) {
         let at = self.index.snapshot().unwrap();
@@ -145,7 +152,7 @@ impl Rest {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Got::of(request.call().unwrap())
+        Got::of(request.call().unwrap()).from_root()
     }
 
     pub(crate) fn post(&self, path: &str, body: &str) -> Got {
@@ -157,7 +164,7 @@ impl Rest {
     }
 
     pub(crate) fn post_at(&self, url: &str, body: &str) -> Got {
-        Got::of(self.agent.post(url).send(body).unwrap())
+        Got::of(self.agent.post(url).send(body).unwrap()).from_root()
     }
 
     /// The JSON of an answer that must be one.
@@ -206,6 +213,28 @@ impl Got {
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(u64::MAX).read_to_vec().unwrap();
         Self { status, headers, body }
+    }
+
+    /// The same with links of pages from the root, which they have relative to their path.
+    fn from_root(mut self) -> Self {
+        let is_page = self.header("content-type").starts_with("text/html");
+        let from_root = |link: &str| format!("/{}", link.trim_start_matches("./").trim_start_matches("../"));
+        for (name, value) in &mut self.headers {
+            if name == "location" {
+                *value = from_root(value);
+            }
+        }
+        if is_page {
+            let text = self.text();
+            let mut parts = text.split("=\".");
+            let mut whole = parts.next().unwrap().to_owned();
+            for part in parts {
+                whole.push_str("=\"");
+                whole.push_str(&from_root(&format!(".{part}")));
+            }
+            self.body = whole.into_bytes();
+        }
+        self
     }
 
     /// The value of a header; empty if it is absent.

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use birdhouse_esplora::Surroundings;
 use birdhouse_web::Site;
 use bitcoin::Network;
 use maud::{Markup, html};
@@ -34,6 +35,17 @@ impl Frame<'_> {
         let (mark, live) = (network.as_deref(), live.as_deref());
         birdhouse_web::Frame { title: self.title, mark, reload_s: self.reload_s, live }.around(&SITE, content)
     }
+}
+
+/// Makes the links of a page relative, and adds a notice while the index does not follow the node.
+pub(crate) fn finish(page: &str, surroundings: &Surroundings) -> String {
+    let page = birdhouse_web::relative(page, &surroundings.way_up);
+    let Some(waiting) = &surroundings.waiting else { return page };
+    let notice = html! {
+        p { "These pages may be out of date: the server does not follow its node now (" (waiting.kind()) "). "
+            a href={ (surroundings.way_up) "status" } { "State of the server" } }
+    };
+    birdhouse_web::with_notice(&page, &notice)
 }
 
 fn search() -> Markup {

@@ -35,7 +35,7 @@ fn open(browser: &mut Browser, own: &str, path: &str) -> Result<()> {
     browser.evaluate(&fill)?;
     browser.wait_for(
         "document.readyState === 'complete' && document.querySelector('main textarea') !== null \
-        && document.querySelector('main .balance, main [role=alert]') !== null",
+        && document.querySelector('main .balance, main [role=alert], main [role=status]') !== null",
     )
 }
 
@@ -76,6 +76,6 @@ fn a_page_shows_a_new_block_and_a_payment_by_itself() {
     let lock = Lock::new(Form::P2wpkh, 77);
     let txid = world.live.pay(&[Payment::to_lock(lock, 31_000)]).unwrap().compute_txid();
     world.sync();
-    browser.wait_for(&format!("document.querySelector('main a[href=\"/tx/{txid}\"]') !== null")).unwrap();
+    browser.wait_for(&format!("document.querySelector('main a[href$=\"/tx/{txid}\"]') !== null")).unwrap();
     assert!(browser.events().iter().all(|event| matches!(event, Event::Request(_))), "{:?}", browser.events());
 }

@@ -143,6 +143,71 @@ fn an_index_that_is_being_built_says_how_far_it_is() {
     assert_eq!(rest.get("/").status, 200);
 }
 
+/// The path to which a link of a page leads ([RFC 3986](https://www.rfc-editor.org/rfc/rfc3986#section-5.2.4)).
+fn resolved(page: &str, link: &str) -> String {
+    assert!(!link.starts_with('/'), "{page}: {link}");
+    let mut parts: Vec<&str> = page.split(['?', '#']).next().unwrap().split('/').collect();
+    parts.pop();
+    for part in link.split(['?', '#']).next().unwrap().split('/') {
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[test]
+fn behind_a_prefix_all_links_stay_below_it() {
+    let mut world = World::small(115);
+    let places = places(&mut world);
+    let agent = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().new_agent();
+    let mut links = std::collections::BTreeSet::new();
+    for (_, path) in places.all() {
+        let path = path.split('\n').next().unwrap().to_owned();
+        let mut response = agent.get(format!("{}{path}", world.rest.url())).call().unwrap();
+        let text = response.body_mut().read_to_string().unwrap();
+        // A proxy that serves the explorer below this path takes it off.
+        let outside = format!("/some/birdhouse{path}");
+        for name in [" href=\"", " action=\"", " formaction=\"", " src=\"", " data-live=\""] {
+            for link in text.split(name).skip(1).filter_map(|part| part.split('"').next()) {
+                if !link.starts_with('#') {
+                    links.insert(resolved(&outside, link));
+                }
+            }
+        }
+    }
+    assert!(links.len() > 50, "{links:?}");
+    for link in links {
+        let path = link.strip_prefix("/some/birdhouse/").unwrap_or_else(|| panic!("{link}"));
+        if path.starts_with("api/events") || path == "search" {
+            continue;
+        }
+        assert_ne!(world.rest.get(&format!("/{path}")).status, 404, "{link}");
+    }
+    let sent = agent.post(format!("{}/search", world.rest.url())).send("q=2").unwrap();
+    let hash = world.live.ledger().chain()[2].hash;
+    assert_eq!(sent.headers()["location"].to_str().unwrap(), format!("./block/{hash}"));
+}
+
+#[test]
+fn pages_say_that_the_index_does_not_follow_its_node() {
+    let world = World::small(116);
+    assert!(!world.rest.get("/blocks").text().contains("may be out of date"));
+    // A node with another, shorter chain, as after its data were removed.
+    let other = Bitcoind::start(Options::default()).unwrap();
+    let info = other.rpc("getblockchaininfo", json!([])).unwrap();
+    assert_eq!(info["blocks"], json!(0));
+    world.rest.sync_with(&other);
+    let height = world.live.ledger().height();
+    for path in ["/", "/blocks", "/status", "/tx/00"] {
+        let page = world.rest.get(path).text();
+        assert!(page.contains("These pages may be out of date"), "{path}: {page}");
+    }
+    assert!(world.rest.get("/").text().contains(&format!(">{height}<")));
+}
+
 /// First parts of paths, and names in queries.
 const NAMES: [&str; 10] =
     ["block", "blocks", "tx", "address", "scripthash", "status", "addresses", "push", "search", "style.css"];

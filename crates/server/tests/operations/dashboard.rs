@@ -224,7 +224,7 @@ fn every_page_fits_and_is_usable_in_a_browser() {
         inspection.inspect(name, |browser| browser.open(&format!("{own}{path}"))).unwrap();
     }
     let submit = |form: &str| {
-        format!("const form = document.querySelector('form[action=\"/control/{form}\"]'); form.requestSubmit()")
+        format!("const form = document.querySelector('form[action$=\"/control/{form}\"]'); form.requestSubmit()")
     };
     for (name, form) in [("done", "log-level"), ("failed", "explain")] {
         inspection

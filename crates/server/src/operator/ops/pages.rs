@@ -38,6 +38,10 @@ pub(super) struct Dashboard {
     has_commands: bool,
 }
 
+/// The way from a page to the root, and from the answer to a command.
+const HERE: &str = "./";
+const ABOVE: &str = "../";
+
 /// An answer, and the command that follows once it is sent.
 pub(super) struct Reply {
     pub(super) response: Response<String>,
@@ -66,14 +70,15 @@ impl Dashboard {
             _ => return None,
         };
         Some(match self.guard.check_host(headers) {
-            Err(reason) => refusal(StatusCode::MISDIRECTED_REQUEST, "Unknown name", &reason),
-            Ok(()) => page(StatusCode::OK, show(self, control)),
+            Err(reason) => refusal(HERE, StatusCode::MISDIRECTED_REQUEST, "Unknown name", &reason),
+            Ok(()) => page(StatusCode::OK, birdhouse_web::relative(&show(self, control), HERE)),
         })
     }
 
     /// Executes a command from a form.
     pub(super) fn post(&self, path: &str, headers: &HeaderMap, body: &str, control: &Control) -> Reply {
-        let refused = |status, title, reason: &str| Reply { response: refusal(status, title, reason), stops: false };
+        let refused =
+            |status, title, reason: &str| Reply { response: refusal(ABOVE, status, title, reason), stops: false };
         if let Err(reason) = self.guard.check_host(headers) {
             return refused(StatusCode::MISDIRECTED_REQUEST, "Unknown name", &reason);
         }
@@ -95,7 +100,8 @@ impl Dashboard {
             Answer::Ok(answer) => (StatusCode::OK, Outcome::Done(answer_text::text(&answer))),
             Answer::Error(reason) => (StatusCode::CONFLICT, Outcome::Failed(reason)),
         };
-        Reply { response: page(status, outcome_page(name, &outcome)), stops: command == ControlCommand::Stop }
+        let text = birdhouse_web::relative(&outcome_page(name, &outcome), ABOVE);
+        Reply { response: page(status, text), stops: command == ControlCommand::Stop }
     }
 
     fn control(&self, control: &Control) -> String {
@@ -150,8 +156,8 @@ fn asset(content_type: &'static str, text: &str) -> Response<String> {
     with(response, CACHE_CONTROL, "public, max-age=31536000, immutable")
 }
 
-fn refusal(status: StatusCode, title: &str, reason: &str) -> Response<String> {
-    page(status, refusal_page(title, reason))
+fn refusal(way_up: &str, status: StatusCode, title: &str, reason: &str) -> Response<String> {
+    page(status, birdhouse_web::relative(&refusal_page(title, reason), way_up))
 }
 
 fn page(status: StatusCode, text: String) -> Response<String> {
