@@ -17,7 +17,9 @@ if (main && "EventSource" in window) {
         if (!answer.ok) return;
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         const fresh = page.querySelector("main");
-        if (fresh && !isBusy()) main.replaceChildren(...fresh.childNodes);
+        if (!fresh || isBusy()) return;
+        main.replaceChildren(...fresh.childNodes);
+        main.dispatchEvent(new Event("fresh"));
     };
 
     // A block changes many things at once: one look is enough.

@@ -37,6 +37,8 @@ pub struct Site {
     pub tools: fn() -> Markup,
     /// Content of the footer.
     pub footer: fn() -> Markup,
+    /// The path of a script that every page loads.
+    script: Option<&'static str>,
     /// A hash of all assets. Their paths have it as the query, so that caches may hold them for ever.
     version: String,
 }
@@ -68,7 +70,18 @@ impl Site {
         for asset in [STYLE, script, ICON] {
             hasher.write(asset.as_bytes());
         }
-        Self { pages, tools, footer, version: format!("{:016x}", hasher.finish()) }
+        Self { pages, tools, footer, script: None, version: format!("{:016x}", hasher.finish()) }
+    }
+
+    /// Adds a script that every page loads.
+    #[must_use]
+    pub fn with_script(mut self, path: &'static str, script: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(self.version.as_bytes());
+        hasher.write(script.as_bytes());
+        self.script = Some(path);
+        self.version = format!("{:016x}", hasher.finish());
+        self
     }
 }
 
@@ -90,6 +103,7 @@ impl Frame<'_> {
                     title { (self.title) " · Birdhouse" }
                     link rel="icon" href={ "/icon.svg?" (version) };
                     link rel="stylesheet" href={ "/style.css?" (version) };
+                    @if let Some(path) = site.script { script src={ (path) "?" (version) } defer {} }
                     @if self.live.is_some() { script src={ "/live.js?" (version) } defer {} }
                 }
                 body {

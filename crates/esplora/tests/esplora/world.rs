@@ -152,7 +152,7 @@ impl Rest {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Got::of(request.call().unwrap()).from_root()
+        Got::of(request.call().unwrap()).rooted()
     }
 
     pub(crate) fn post(&self, path: &str, body: &str) -> Got {
@@ -164,7 +164,7 @@ impl Rest {
     }
 
     pub(crate) fn post_at(&self, url: &str, body: &str) -> Got {
-        Got::of(self.agent.post(url).send(body).unwrap()).from_root()
+        Got::of(self.agent.post(url).send(body).unwrap()).rooted()
     }
 
     /// The JSON of an answer that must be one.
@@ -216,7 +216,7 @@ impl Got {
     }
 
     /// The same with links of pages from the root, which they have relative to their path.
-    fn from_root(mut self) -> Self {
+    fn rooted(mut self) -> Self {
         let is_page = self.header("content-type").starts_with("text/html");
         let from_root = |link: &str| format!("/{}", link.trim_start_matches("./").trim_start_matches("../"));
         for (name, value) in &mut self.headers {

@@ -7,6 +7,7 @@ mod blocks;
 mod changes;
 mod decoded;
 mod home;
+mod labels;
 mod page_part;
 mod projected;
 mod push;
@@ -34,6 +35,7 @@ pub(crate) const ROUTES: &[&[Route]] = &[
     several::ROUTES,
     search::ROUTES,
     push::ROUTES,
+    labels::ROUTES,
     status::ROUTES,
     assets::ROUTES,
 ];

@@ -165,7 +165,7 @@ fn table(transactions: &[Summary]) -> Markup {
         table {
             thead { tr {
                 th scope="col" { "Transaction" }
-                th.number scope="col" { "Value (BTC)" }
+                th.number scope="col" { (parts::amounts_head("Value")) }
                 th.number scope="col" { "Fee rate" }
             } }
             tbody { @for transaction in transactions { tr {

@@ -193,7 +193,7 @@ fn newest(arrivals: &[Arrival]) -> Markup {
                 table {
                     thead { tr {
                         th scope="col" { "Transaction" }
-                        th.number scope="col" { "Value (BTC)" }
+                        th.number scope="col" { (parts::amounts_head("Value")) }
                         th.number.spare scope="col" { "Size" }
                         th.number scope="col" { "Fee rate" }
                     } }

@@ -7,9 +7,10 @@ use birdhouse_web::Site;
 use bitcoin::Network;
 use maud::{Markup, html};
 
-use crate::assets::SCRIPT;
+use crate::assets::{PAGE_SCRIPT, SCRIPT};
 
-static SITE: LazyLock<Site> = LazyLock::new(|| Site::new(SCRIPT, PAGES, search, footer));
+static SITE: LazyLock<Site> =
+    LazyLock::new(|| Site::new(SCRIPT, PAGES, search, footer).with_script("/page.js", PAGE_SCRIPT));
 
 const PAGES: &[(&str, &str)] =
     &[("Home", "/"), ("Blocks", "/blocks"), ("Wallet", "/addresses"), ("Broadcast", "/push"), ("Status", "/status")];
@@ -62,6 +63,6 @@ fn search() -> Markup {
 fn footer() -> Markup {
     html! {
         p { "Birdhouse " (env!("CARGO_PKG_VERSION")) ", on its operator's own node. Nothing that you look up is logged." }
-        p { a href="/api/openapi.json" { "REST API" } }
+        p { a href="/labels" { "Labels" } " · " a href="/api/openapi.json" { "REST API" } }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod flow;
 pub(crate) mod gone;
 pub(crate) mod home;
 pub(crate) mod layout;
+pub(crate) mod labels;
 pub(crate) mod parts;
 pub(crate) mod projected;
 pub(crate) mod push;

@@ -22,7 +22,7 @@ pub(crate) struct Page {
 
 impl Page {
     /// The entries of the page with their indexes.
-    pub(crate) fn slice<'a, T>(self, all: &'a [T]) -> impl Iterator<Item = (usize, &'a T)> + use<'a, T> {
+    pub(crate) fn slice<T>(self, all: &[T]) -> impl Iterator<Item = (usize, &T)> + use<'_, T> {
         all.iter().enumerate().skip(self.start).take(self.end - self.start)
     }
 
@@ -46,7 +46,17 @@ impl Page {
 
 /// An amount in bitcoin.
 pub(crate) fn amount(sat: u64) -> Markup {
-    html! { span.amount { (bare(sat)) " BTC" } }
+    html! { span.amount { (bare(sat)) " " (unit()) } }
+}
+
+/// The unit of amounts, which a script can switch.
+pub(crate) fn unit() -> Markup {
+    html! { span.unit { "BTC" } }
+}
+
+/// The head of a column of amounts.
+pub(crate) fn amounts_head(name: &str) -> Markup {
+    html! { (name) " (" (unit()) ")" }
 }
 
 /// An amount in a column whose head has the unit.
@@ -59,12 +69,12 @@ fn bare(sat: u64) -> Markup {
     let text = amounts::bitcoin(sat);
     let significant = text.trim_end_matches('0').trim_end_matches('.');
     let zeros = &text[significant.len()..];
-    html! { (significant) span.zeros { (zeros) } }
+    html! { span data-sat=(sat) { (significant) span.zeros { (zeros) } } }
 }
 
 /// A change of a balance, with its sign.
 pub(crate) fn change(sat: i64) -> Markup {
-    html! { (change_number(sat)) "\u{a0}BTC" }
+    html! { (change_number(sat)) "\u{a0}" (unit()) }
 }
 
 /// A change in a column whose head has the unit.

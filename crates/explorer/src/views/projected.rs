@@ -85,7 +85,7 @@ fn table(transactions: &[Line]) -> Markup {
         table {
             thead { tr {
                 th scope="col" { "Transaction" }
-                th.number.spare scope="col" { "Fee (BTC)" }
+                th.number.spare scope="col" { (parts::amounts_head("Fee")) }
                 th.number.spare scope="col" { "Size" }
                 th.number scope="col" { "Mined at" }
             } }

@@ -207,8 +207,8 @@ pub(crate) fn entries(entries: &[Entry]) -> Markup {
                 th scope="col" { "Transaction" }
                 th.spare scope="col" { "Time" }
                 th.number.spare scope="col" { "Block" }
-                th.number scope="col" { "Change (BTC)" }
-                @if has_balance { th.number.spare scope="col" { "Balance (BTC)" } }
+                th.number scope="col" { (parts::amounts_head("Change")) }
+                @if has_balance { th.number.spare scope="col" { (parts::amounts_head("Balance")) } }
             } }
             tbody { @for entry in entries { (row(entry, has_balance)) } }
         }
@@ -275,7 +275,7 @@ fn coins(coins: &[Coin]) -> Markup {
             thead { tr {
                 th scope="col" { "Output" }
                 th.number scope="col" { "Block" }
-                th.number scope="col" { "Value (BTC)" }
+                th.number scope="col" { (parts::amounts_head("Value")) }
             } }
             tbody { @for coin in coins { tr {
                 td.wide {

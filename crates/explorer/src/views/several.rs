@@ -29,7 +29,7 @@ pub(crate) struct Several {
     /// The question, for the form and for the next page.
     pub(crate) text: String,
     pub(crate) members: Vec<Member>,
-    /// What came from others, in satoshis; `None` if the histories are too long to be read.
+    /// The sum that came from others, in satoshis; `None` if the histories are too long to be read.
     pub(crate) received: Option<u64>,
     /// Derived scripts without a transaction.
     pub(crate) unused: usize,
@@ -133,8 +133,8 @@ fn table(members: &[Member]) -> Markup {
                 th scope="col" { "Address" }
                 th.spare scope="col" { "Path" }
                 th.number.spare scope="col" { "Transactions" }
-                th.number.spare scope="col" { "Received (BTC)" }
-                th.number scope="col" { "Balance (BTC)" }
+                th.number.spare scope="col" { (parts::amounts_head("Received")) }
+                th.number scope="col" { (parts::amounts_head("Balance")) }
             } }
             tbody { @for member in members { tr {
                 td.wide { (link(member)) }

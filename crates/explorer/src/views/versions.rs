@@ -20,7 +20,7 @@ pub(crate) struct Version {
     pub(crate) fate: Fate,
 }
 
-/// What became of a version.
+/// The fate of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Another one replaced it, seconds after it was first seen.
@@ -45,7 +45,7 @@ pub(crate) fn timeline(versions: &[Version], own: Txid) -> Markup {
                     thead { tr {
                         th scope="col" { "Transaction" }
                         th.spare scope="col" { "First seen" }
-                        th.number.spare scope="col" { "Fee (BTC)" }
+                        th.number.spare scope="col" { (parts::amounts_head("Fee")) }
                         th.number scope="col" { "Fee rate" }
                     } }
                     tbody { @for version in versions { (row(version, own)) } }
@@ -70,7 +70,7 @@ fn row(version: &Version, own: Txid) -> Markup {
     }
 }
 
-/// What became of a version, as a sign.
+/// The fate of a version, as a sign.
 fn fate(fate: Fate) -> Markup {
     match fate {
         Fate::Replaced { after_s, .. } => badge("bad", &format!("replaced after {}", amounts::duration(after_s))),

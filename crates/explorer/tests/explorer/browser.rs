@@ -7,6 +7,7 @@ use birdhouse_testkit::browser::{Browser, Event};
 use birdhouse_testkit::inspection::{Inspection, browser};
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
+use serde_json::Value;
 
 use crate::pages::{Places, places};
 use crate::world::World;
@@ -78,4 +79,57 @@ fn a_page_shows_a_new_block_and_a_payment_by_itself() {
     world.sync();
     browser.wait_for(&format!("document.querySelector('main a[href$=\"/tx/{txid}\"]') !== null")).unwrap();
     assert!(browser.events().iter().all(|event| matches!(event, Event::Request(_))), "{:?}", browser.events());
+}
+
+/// Lines of the example of [BIP 329](https://github.com/bitcoin/bips/blob/master/bip-0329.mediawiki).
+const LABELS: &str = r#"{ "type": "tx", "ref": "f91d0a8a78462bc59398f2c5d7a84fcff491c26ba54c4833478b202796c8aafd", "label": "Transaction", "origin": "wpkh([d34db33f/84'/0'/0'])" }
+{ "type": "addr", "ref": "bc1q34aq5drpuwy3wgl9lhup9892qp6svr8ldzyy7c", "label": "Address" }
+{ "type": "pubkey", "ref": "0283409659355b6d1cc3c32decd5d561abaac86c37a353b52895a5e6c196d6f448", "label": "Public Key" }
+{ "type": "input", "ref": "f91d0a8a78462bc59398f2c5d7a84fcff491c26ba54c4833478b202796c8aafd:0", "label": "Input" }
+{ "type": "output", "ref": "f91d0a8a78462bc59398f2c5d7a84fcff491c26ba54c4833478b202796c8aafd:1", "label": "Output", "spendable": false }"#;
+
+#[test]
+fn labels_units_and_times_are_kept_in_the_browser() {
+    let Some(mut browser) = browser().unwrap() else { return };
+    let mut world = World::small(94);
+    let Places { txid, fresh, .. } = places(&mut world);
+    let own = world.rest.url();
+    let lines = |text: &str| -> Vec<Value> { text.lines().map(|line| serde_json::from_str(line).unwrap()).collect() };
+    let more = format!("{LABELS}\n{{\"type\":\"addr\",\"ref\":\"{fresh}\",\"label\":\"Rent <b>\"}}");
+    browser.open(&format!("{own}/labels")).unwrap();
+    browser.wait_for("!document.querySelector('main form').hidden").unwrap();
+    browser
+        .evaluate(&format!(
+            "const area = document.querySelector('#labels'); area.value = {more:?}; area.form.requestSubmit()"
+        ))
+        .unwrap();
+    browser.wait_for("document.querySelector('#outcome').textContent.startsWith('6 labels are kept')").unwrap();
+    // Another page shows the label, and the export has every line with every member.
+    browser.open(&format!("{own}/tx/{txid}")).unwrap();
+    browser.wait_for("document.querySelector('.label')?.textContent === 'Rent <b>'").unwrap();
+    browser
+        .evaluate(
+            "const form = document.querySelector('.own-label'); form.querySelector('input').value = 'Mine'; \
+             form.requestSubmit()",
+        )
+        .unwrap();
+    browser.open(&format!("{own}/labels")).unwrap();
+    browser.wait_for("document.querySelector('#labels').value.includes('Mine')").unwrap();
+    let kept = browser.evaluate("document.querySelector('#labels').value").unwrap();
+    let expected = format!("{more}\n{{\"type\":\"tx\",\"ref\":\"{txid}\",\"label\":\"Mine\"}}");
+    assert_eq!(lines(kept.as_str().unwrap()), lines(&expected));
+    // A line that is none keeps nothing of its text.
+    browser
+        .evaluate("const wrong = document.querySelector('#labels'); wrong.value = 'x'; wrong.form.requestSubmit()")
+        .unwrap();
+    browser.wait_for("document.querySelector('#outcome').textContent.startsWith('Nothing was kept')").unwrap();
+    // Units.
+    browser.open(&format!("{own}/tx/{txid}")).unwrap();
+    browser.wait_for("document.querySelector('.switch') !== null && document.querySelector('.copy') !== null").unwrap();
+    let fee = "[...document.querySelectorAll('dt')].find(term => term.textContent === 'Fee').nextSibling.textContent";
+    assert_eq!(browser.evaluate(fee).unwrap(), "0.00001000 BTC");
+    browser.evaluate("document.querySelector('.switch').click()").unwrap();
+    assert_eq!(browser.evaluate(fee).unwrap(), "1\u{202f}000 sat");
+    browser.open(&format!("{own}/tx/{txid}")).unwrap();
+    browser.wait_for(&format!("{fee} === '1\u{202f}000 sat'")).unwrap();
 }

@@ -39,7 +39,7 @@ fn transactions_of_a_list_have_their_inputs_and_outputs() {
     for (row, tx) in rows.iter().zip(&mined.block.txdata) {
         let spent = tx.input.iter().filter_map(|input| outputs.get(&input.previous_output));
         let parties =
-            spent.map(|output| output.output.clone()).take(PARTIES).chain(tx.output.iter().cloned().take(PARTIES));
+            spent.map(|output| output.output.clone()).take(PARTIES).chain(tx.output.iter().take(PARTIES).cloned());
         let plain = text(row);
         for output in parties {
             assert!(plain.contains(&btc(output.value.to_sat())), "{plain}");

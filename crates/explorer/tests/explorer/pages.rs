@@ -52,6 +52,7 @@ impl Places {
             ("push", "/push".into()),
             ("push-refused", "/push\n00".into()),
             ("push-tested", format!("/push/test\n{raw}")),
+            ("labels", "/labels".into()),
             ("status", "/status".into()),
             ("not-found", format!("/tx/{}", "00".repeat(32))),
         ]
@@ -333,7 +334,7 @@ fn a_history_has_every_transaction_and_its_running_balance_from_both_ends() {
     // A balance that is not ours is not shown.
     let cursor = expected[30].0;
     let forged = page(&world, &format!("{base}?before={cursor}&balance=123-0123456789abcdef"));
-    assert!(!forged.contains("Balance (BTC)") && forged.contains("Balances are shown on pages"));
+    assert!(!text(&forged).contains("Balance (BTC)") && forged.contains("Balances are shown on pages"));
     let older: Vec<Txid> = linked(&forged);
     assert_eq!(older, expected[31..56].iter().map(|(txid, _)| *txid).collect::<Vec<_>>());
     assert_eq!(world.rest.get(&format!("{base}?before={}", places.txid)).status, 404);

@@ -193,7 +193,8 @@ fn a_transaction_is_decoded_and_tested_before_it_is_broadcast() {
     world.live.send(&tx).unwrap();
     world.live.mine().unwrap();
     world.sync();
-    let other = world.live.sign(&[coin.clone()], &[Payment::to_lock(Lock::new(Form::P2tr, 8), coin.sat() - 5_000)]);
+    let other =
+        world.live.sign(std::slice::from_ref(&coin), &[Payment::to_lock(Lock::new(Form::P2tr, 8), coin.sat() - 5_000)]);
     let hex = serialize_hex(&other);
     let tested = world.live.node().rpc("testmempoolaccept", json!([[hex]])).unwrap();
     let refused = text(&test(&world, &hex).text());

@@ -17,7 +17,8 @@ const WIDE: &str = "[...document.querySelectorAll('body *')].filter(e => e.getBo
     && !e.closest('pre, .long, svg, .unseen, .skip')).map(e => e.tagName + '.' + e.className)";
 
 /// Units of amounts and rates that a line break cuts in two.
-const CUT_UNITS: &str = "[...document.querySelectorAll('.amount, .rate')].filter(e => { const unit = e.lastChild; \
+const CUT_UNITS: &str = "[...document.querySelectorAll('.amount, .rate')].filter(e => { \
+    let unit = e.lastChild; if (unit.className === 'unit') unit = unit.firstChild; \
     if (unit.nodeType !== Node.TEXT_NODE) return false; const range = document.createRange(); \
     range.setStart(unit, Math.max(0, unit.data.search(/[a-z]/i))); range.setEnd(unit, unit.data.length); \
     return range.getClientRects().length > 1 }).map(e => e.textContent)";
