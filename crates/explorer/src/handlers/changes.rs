@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use birdhouse_chain::Snapshot;
+use birdhouse_chain::{BalanceChange, Height, ScriptHash, Snapshot};
 use birdhouse_esplora::Failure;
 
+use crate::views::chart::Point;
 use crate::views::several::Member;
 
 /// Entries of histories that are read for the changes of one wallet.
@@ -31,6 +32,26 @@ pub(super) fn changes(at: &Snapshot, members: &[Member]) -> Result<Option<Vec<Ch
         }
     }
     Ok(Some(sums.into_iter().map(|((height, _), value)| Change { height, value }).collect()))
+}
+
+/// Returns the changes of one script; `None` if they take more than a few reads.
+pub(super) fn changes_of(at: &Snapshot, script: &ScriptHash, txs: u64) -> Result<Option<Vec<Change>>, Failure> {
+    if txs > CHANGES_MAX as u64 {
+        return Ok(None);
+    }
+    let found = at.within_budget(|at| at.balance_changes(script, None, CHANGES_MAX))?;
+    let change = |change: &BalanceChange| Change { height: change.height.0, value: change.value };
+    Ok(found.map(|found| found.iter().rev().map(change).collect()))
+}
+
+/// Returns the balance after each change.
+pub(super) fn points(at: &Snapshot, changes: &[Change]) -> Vec<Point> {
+    let mut balance = 0_u64;
+    let point = |change: &Change| {
+        balance = balance.saturating_add_signed(change.value);
+        Point { time: at.block_time(Height(change.height)).unwrap_or_default(), balance }
+    };
+    changes.iter().map(point).collect()
 }
 
 /// Returns the sum of what came from others, without change that came back.

@@ -7,6 +7,7 @@ use birdhouse_esplora::script::type_of;
 use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, script_of_hash};
 use bitcoin::{OutPoint, TxOut, Txid};
 
+use super::changes::{changes_of, points};
 use super::page_part::part_of;
 use super::refusal::own_address;
 use super::sides::sides;
@@ -120,8 +121,18 @@ fn history(question: &Question<'_>) -> Answer {
         _ => Vec::new(),
     };
     let links = links(question, &hash, &names, &confirmed);
-    let values =
-        Script { network: question.network(), names, chain, mempool, unconfirmed, links, entries: confirmed.entries };
+    let changes = if matches!(wanted, Wanted::Newest) { changes_of(at, &hash, chain.txs)? } else { None };
+    let values = Script {
+        network: question.network(),
+        names,
+        chain,
+        mempool,
+        points: changes.map(|changes| points(at, &changes)).unwrap_or_default(),
+        tip_time: at.block_time(at.tip().height).unwrap_or_default(),
+        unconfirmed,
+        links,
+        entries: confirmed.entries,
+    };
     Reply::html(page(&values), Cache::Private)
 }
 

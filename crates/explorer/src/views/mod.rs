@@ -1,12 +1,13 @@
 //! Views: plain values to markup. Pure; the only clock is an argument.
 
 pub(crate) mod block;
+pub(crate) mod chart;
 pub(crate) mod decoded;
 pub(crate) mod flow;
 pub(crate) mod gone;
 pub(crate) mod home;
-pub(crate) mod layout;
 pub(crate) mod labels;
+pub(crate) mod layout;
 pub(crate) mod parts;
 pub(crate) mod projected;
 pub(crate) mod push;

@@ -5,6 +5,7 @@ use birdhouse_web::amounts;
 use bitcoin::{Network, OutPoint, Txid};
 use maud::{Markup, html};
 
+use super::chart::{Point, chart};
 use super::layout::Frame;
 use super::parts::{self, Page, badge, fact};
 use super::sides::{self, Sides};
@@ -51,6 +52,9 @@ pub(crate) struct Script {
     pub(crate) names: Names,
     pub(crate) chain: ScriptStats,
     pub(crate) mempool: ScriptStats,
+    /// The balance over time, up to the time of the tip; none if the history takes more than a few reads.
+    pub(crate) points: Vec<Point>,
+    pub(crate) tip_time: u32,
     /// Newest first.
     pub(crate) unconfirmed: Vec<Entry>,
     pub(crate) entries: Vec<Entry>,
@@ -125,6 +129,7 @@ pub(crate) fn page(script: &Script) -> String {
                 (summary(script))
                 (picture(names))
             }
+            (chart(&script.points, script.tip_time))
             (names.tabs(true))
             (history(script))
         },

@@ -344,12 +344,27 @@ fn a_history_has_every_transaction_and_its_running_balance_from_both_ends() {
 fn addresses_have_the_models_balance_unspent_outputs_and_file() {
     let mut world = World::small(85);
     places(&mut world);
+    let mut charts = 0;
     for (script, facts) in world.live.ledger().scripts() {
         let Ok(address) = Address::from_script(&script, Network::Regtest) else { continue };
         let changes = changes(&world, &script, &facts);
         let balance: i64 = changes.iter().map(|(_, change)| change).sum();
         let plain = text(&page(&world, &format!("/address/{address}")));
         assert!(plain.contains(&format!("Balance{}", btc(u64::try_from(balance).unwrap()))), "{address}: {plain}");
+        let balances = changes.iter().scan(0, |balance, (_, change)| {
+            *balance += change;
+            Some(u64::try_from(*balance).unwrap())
+        });
+        if let (Some(most), 2..) = (balances.max(), changes.len()) {
+            let now = btc(u64::try_from(balance).unwrap());
+            let label = format!("{} changes of the balance: at most {}, now {now}", changes.len(), btc(most));
+            let markup = page(&world, &format!("/address/{address}"));
+            // A history that takes more than a few reads has none.
+            if markup.contains("class=\"chart\"") {
+                charts += 1;
+                assert!(markup.replace('\u{202f}', "").contains(&label), "{address}: {label}");
+            }
+        }
         let unspent = page(&world, &format!("/address/{address}/unspent"));
         let open = facts.outputs.iter().filter(|output| output.spent == Spent::No);
         let mut count = 0;
@@ -369,6 +384,7 @@ fn addresses_have_the_models_balance_unspent_outputs_and_file() {
             assert_eq!(newest[4], balance.to_string(), "{address}");
         }
     }
+    assert!(charts > 5, "{charts}");
 }
 
 #[test]
