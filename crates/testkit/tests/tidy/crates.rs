@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-relay", &["birdhouse-clients", "birdhouse-events", "birdhouse-net"]),
     ("birdhouse-regtest", &[]),
     ("birdhouse-cassandra", &[]),
+    ("birdhouse-silentpayments", &[]),
     ("birdhouse-testkit", &["birdhouse-regtest", "birdhouse-store"]),
     (
         "birdhouse",

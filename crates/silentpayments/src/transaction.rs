@@ -1,0 +1,135 @@
+//! The tweak of a transaction: the sum of its inputs' keys, multiplied by the hash of its inputs. Pure.
+//!
+//! The index stores the tweak; a scan needs nothing else of the inputs. Source: [BIP 352], "Inputs For Shared Secret
+//! Derivation" and "Scanning".
+//!
+//! [BIP 352]: https://github.com/bitcoin/bips/blob/master/bip-0352.mediawiki
+
+use secp256k1::{PublicKey, SECP256K1, Scalar};
+
+use crate::input_key;
+use crate::script;
+use crate::tagged;
+
+/// Bytes of an outpoint: the txid in internal byte order, then the number of the output, little-endian.
+pub const OUTPOINT_BYTES: usize = 36;
+/// Bytes of a tweak: a compressed point.
+pub const TWEAK_BYTES: usize = 33;
+
+/// One input of a transaction, as spans of its bytes and of the output that it spends.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// The outpoint as it is serialised.
+    pub outpoint: &'a [u8; OUTPOINT_BYTES],
+    /// The scriptSig.
+    pub script_sig: &'a [u8],
+    /// The witness.
+    pub witness: Witness<'a>,
+    /// The scriptPubKey of the output that it spends.
+    pub spent_script: &'a [u8],
+}
+
+/// The parts of a witness that the rules read: the number of its items and the last two of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Witness<'a> {
+    items: usize,
+    last: &'a [u8],
+    before: &'a [u8],
+}
+
+/// An output that pays a taproot key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaprootOutput<'a> {
+    /// Its number in the transaction.
+    pub vout: u32,
+    /// The x coordinate of its key, big-endian; not every value is a point's.
+    pub key: &'a [u8; 32],
+}
+
+/// A transaction that may pay silent payment addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Eligible<'a> {
+    /// The tweak, a compressed point.
+    pub tweak: [u8; TWEAK_BYTES],
+    /// The taproot outputs, in order.
+    pub outputs: Vec<TaprootOutput<'a>>,
+}
+
+impl<'a> Eligible<'a> {
+    /// Returns the tweak and the taproot outputs of a transaction, from its inputs and the scriptPubKeys of its
+    /// outputs; `None` if it cannot pay a silent payment address. The caller leaves out blocks before taproot.
+    pub fn of(inputs: &[Input<'_>], scripts: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
+        let scripts = (0..).zip(scripts);
+        let outputs: Vec<_> = scripts
+            .filter_map(|(vout, script)| Some(TaprootOutput { vout, key: script::taproot_key(script)? }))
+            .collect();
+        if outputs.is_empty() {
+            return None;
+        }
+        Some(Self { tweak: tweak(inputs)?, outputs })
+    }
+}
+
+impl<'a> Witness<'a> {
+    /// Appends an item.
+    pub fn push(&mut self, item: &'a [u8]) {
+        self.items += 1;
+        self.before = std::mem::replace(&mut self.last, item);
+    }
+
+    /// The last item.
+    pub(crate) fn last(&self) -> Option<&'a [u8]> {
+        (self.items > 0).then_some(self.last)
+    }
+
+    /// The witness of a taproot input without its annex
+    /// ([BIP 341](https://github.com/bitcoin/bips/blob/master/bip-0341.mediawiki)).
+    pub(crate) fn without_annex(self) -> Self {
+        const ANNEX: u8 = 0x50;
+        let has_annex = self.items > 1 && self.last.first() == Some(&ANNEX);
+        if has_annex { Self { items: self.items - 1, last: self.before, before: &[] } } else { self }
+    }
+
+    /// The control block of a spend by script, if this is one; the annex must be gone.
+    pub(crate) fn control_block(&self) -> Option<&'a [u8]> {
+        (self.items > 1).then_some(self.last)
+    }
+}
+
+impl<'a> FromIterator<&'a [u8]> for Witness<'a> {
+    fn from_iter<Items: IntoIterator<Item = &'a [u8]>>(items: Items) -> Self {
+        let mut witness = Self::default();
+        items.into_iter().for_each(|item| witness.push(item));
+        witness
+    }
+}
+
+fn tweak(inputs: &[Input<'_>]) -> Option<[u8; TWEAK_BYTES]> {
+    // A coinbase spends the null outpoint, which is no output of any transaction.
+    const NULL: [u8; OUTPOINT_BYTES] = {
+        let mut null = [0; OUTPOINT_BYTES];
+        (null[32], null[33], null[34], null[35]) = (0xff, 0xff, 0xff, 0xff);
+        null
+    };
+    let least = inputs.iter().map(|input| input.outpoint).min()?;
+    let is_later = |input: &Input<'_>| script::segwit_version(input.spent_script).is_some_and(|version| version > 1);
+    if *inputs[0].outpoint == NULL || inputs.iter().any(is_later) {
+        return None;
+    }
+    let sum = sum(&inputs.iter().filter_map(input_key::of).collect::<Vec<_>>())?;
+    let mut message = [0; OUTPOINT_BYTES + TWEAK_BYTES];
+    message[..OUTPOINT_BYTES].copy_from_slice(least);
+    message[OUTPOINT_BYTES..].copy_from_slice(&sum.serialize());
+    let hash = Scalar::from_be_bytes(tagged::INPUTS.hash(&message)).ok()?;
+    sum.mul_tweak(SECP256K1, &hash).ok().map(|tweak| tweak.serialize())
+}
+
+/// Adds keys up, equal ones as often as they occur; `None` if there is none or the sum is infinity.
+fn sum(keys: &[PublicKey]) -> Option<PublicKey> {
+    match keys {
+        [] => None,
+        [key] => Some(*key),
+        // The library adds without conversions between, so infinity on the way does no harm.
+        keys => PublicKey::combine_keys(&keys.iter().collect::<Vec<_>>()).ok(),
+    }
+}

@@ -1,0 +1,149 @@
+//! The receiving side of the BIP's vectors: `bip-0352/send_and_receive_test_vectors.json` of the repository
+//! `bitcoin/bips` at commit 7fe0b034ec967b52a5a28276419117326df93263 (BIP version 1.1.1), without its sending side.
+
+use birdhouse_silentpayments::ScanKey;
+use secp256k1::{PublicKey, SECP256K1, SecretKey};
+use serde_json::Value;
+
+use crate::model::{Mistake, Receiver, Spend, Transaction, tweak_under_test};
+
+/// One receiver of one vector.
+pub(crate) struct Vector {
+    /// Number of its case, from 1.
+    pub(crate) case: usize,
+    pub(crate) transaction: Transaction,
+    pub(crate) outputs: Vec<[u8; 32]>,
+    pub(crate) receiver: Receiver,
+    pub(crate) tweak: Option<[u8; 33]>,
+    pub(crate) payments: Payments,
+}
+
+/// The payments that a receiver must find.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Payments {
+    /// Tweak of the private key, and key, sorted.
+    Exact(Vec<([u8; 32], [u8; 32])>),
+    Number(usize),
+}
+
+impl Vector {
+    /// True if payments are those expected.
+    pub(crate) fn accepts(&self, mut found: Vec<([u8; 32], [u8; 32])>) -> bool {
+        found.sort_unstable();
+        match &self.payments {
+            Payments::Exact(expected) => found == *expected,
+            Payments::Number(expected) => found.len() == *expected,
+        }
+    }
+}
+
+/// All vectors.
+pub(crate) fn all() -> Vec<Vector> {
+    let cases: Value = serde_json::from_str(include_str!("bip352.json")).unwrap();
+    let cases = cases.as_array().unwrap();
+    assert_eq!(cases.len(), 28);
+    let receivers =
+        (1..).zip(cases).flat_map(|(case, value)| list(&value["receiving"]).map(move |value| (case, value)));
+    receivers.map(|(case, value)| vector(case, value)).collect()
+}
+
+fn vector(case: usize, value: &Value) -> Vector {
+    let (given, expected) = (&value["given"], &value["expected"]);
+    let outputs: Vec<[u8; 32]> = list(&given["outputs"]).map(bytes).collect();
+    let spend: [u8; 32] = bytes(&given["key_material"]["spend_priv_key"]);
+    let payments = if let Some(number) = expected["n_outputs"].as_u64() {
+        Payments::Number(usize::try_from(number).unwrap())
+    } else {
+        let found = list(&expected["outputs"]);
+        let mut found: Vec<_> =
+            found.map(|found| (bytes(&found["priv_key_tweak"]), bytes(&found["pub_key"]))).collect();
+        found.sort_unstable();
+        Payments::Exact(found)
+    };
+    Vector {
+        case,
+        transaction: Transaction {
+            inputs: list(&given["vin"]).map(input).collect(),
+            outputs: outputs.iter().map(|key| [&[0x51, 0x20], &key[..]].concat()).collect(),
+        },
+        outputs,
+        receiver: Receiver {
+            scan: bytes(&given["key_material"]["scan_priv_key"]),
+            spend: SecretKey::from_slice(&spend).unwrap().public_key(SECP256K1),
+            labels: list(&given["labels"]).map(|label| label.as_u64().unwrap().try_into().unwrap()).collect(),
+        },
+        tweak: expected["tweak"].as_str().map(|_| bytes(&expected["tweak"])),
+        payments,
+    }
+}
+
+fn input(value: &Value) -> Spend {
+    let mut txid: [u8; 32] = bytes(&value["txid"]);
+    txid.reverse();
+    Spend {
+        txid,
+        vout: value["vout"].as_u64().unwrap().try_into().unwrap(),
+        script_sig: const_hex::decode(value["scriptSig"].as_str().unwrap()).unwrap(),
+        witness: witness(&const_hex::decode(value["txinwitness"].as_str().unwrap()).unwrap()),
+        spent: const_hex::decode(value["prevout"]["scriptPubKey"]["hex"].as_str().unwrap()).unwrap(),
+    }
+}
+
+/// The items of a serialised witness. All counts and lengths of the vectors are below 253.
+fn witness(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let Some((count, mut rest)) = bytes.split_first() else { return Vec::new() };
+    let items = (0..*count).map(|_| {
+        let (len, after) = rest.split_first().unwrap();
+        assert!(*len < 253);
+        let (item, after) = after.split_at(usize::from(*len));
+        rest = after;
+        item.to_vec()
+    });
+    items.collect()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().unwrap().iter()
+}
+
+fn bytes<const LEN: usize>(value: &Value) -> [u8; LEN] {
+    const_hex::decode(value.as_str().unwrap()).unwrap().try_into().unwrap()
+}
+
+#[test]
+fn tweaks_are_those_of_the_vectors() {
+    for vector in all() {
+        assert_eq!(tweak_under_test(&vector.transaction), vector.tweak, "case {}", vector.case);
+    }
+}
+
+#[test]
+fn payments_are_those_of_the_vectors() {
+    for vector in all() {
+        let Some(tweak) = vector.tweak else { continue };
+        let receiver = &vector.receiver;
+        let key = ScanKey::new(&receiver.scan, &receiver.spend.serialize(), &receiver.labels).unwrap();
+        let payments = key.payments(&tweak, &vector.outputs).unwrap();
+        let model = receiver.payments(&tweak, &vector.outputs, Mistake::None);
+        let keys: Vec<_> = payments.iter().map(|payment| vector.outputs[payment.output]).collect();
+        assert!(keys.iter().eq(model.iter().map(|(_, key)| key)), "case {}", vector.case);
+        assert!(vector.accepts(model), "case {}", vector.case);
+        for payment in payments.iter().filter(|payment| payment.label.is_some_and(|label| label > 0)) {
+            assert!(receiver.labels.contains(&payment.label.unwrap()), "case {}", vector.case);
+        }
+    }
+}
+
+#[test]
+fn the_model_has_the_tweaks_and_spends_the_payments_of_the_vectors() {
+    for vector in all() {
+        let tweak = crate::model::tweak(&vector.transaction, Mistake::None);
+        assert_eq!(tweak, vector.tweak, "case {}", vector.case);
+        let Payments::Exact(payments) = &vector.payments else { continue };
+        for (tweak, key) in payments {
+            let tweak = SecretKey::from_slice(tweak).unwrap();
+            let point: PublicKey = vector.receiver.spend.combine(&tweak.public_key(SECP256K1)).unwrap();
+            assert_eq!(point.x_only_public_key().0.serialize(), *key, "case {}", vector.case);
+        }
+    }
+}
