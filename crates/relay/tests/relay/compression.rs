@@ -161,7 +161,7 @@ fn random_events(count: u64, seed: u64) -> Vec<VerifiedEvent> {
 fn digest(events: &[VerifiedEvent]) -> String {
     let mut events: Vec<&VerifiedEvent> = events.iter().collect();
     events.sort_by_key(|event| event.id.0);
-    let hex = |text: String| format!("{:x}", Sha256::digest(text));
+    let hex = |text: String| const_hex::encode(Sha256::digest(text));
     let digests: Vec<String> = events.iter().map(|event| hex(format!("{}{}[]", event.id, event.content))).collect();
     hex(digests.concat())
 }

@@ -216,7 +216,7 @@ fn ask_relay(addr: SocketAddr) -> Result<()> {
 
 /// Asks what a wallet would, by a real client, and prints the answers.
 fn ask_as_wallet(addr: SocketAddr, samples: &[Sample]) -> Result<()> {
-    let client = electrum_client::raw_client::RawClient::new(addr, None).context("cannot connect")?;
+    let client = electrum_client::raw_client::RawClient::new(addr, None, None).context("cannot connect")?;
     let features = client.server_features()?;
     println!(
         "server: {} (protocol {:?} to {:?})",

@@ -4,6 +4,7 @@ use bdk_electrum::BdkElectrumClient;
 use bdk_wallet::chain::ChainPosition;
 use bdk_wallet::{KeychainKind, SignOptions, Wallet};
 use birdhouse_testkit::tx::Payment;
+use bitcoin::bip32::Xpriv;
 use bitcoin::{Amount, FeeRate, Network, ScriptBuf, Transaction};
 use electrum_client::raw_client::{ElectrumPlaintextStream, RawClient};
 use std::time::{Duration, Instant};
@@ -101,7 +102,7 @@ fn script(wallet: &Wallet, index: u32) -> ScriptBuf {
 }
 
 fn connect(world: &LiveWorld) -> Client {
-    BdkElectrumClient::new(RawClient::new(("127.0.0.1", world.server.port()), Some(PATIENCE)).unwrap())
+    BdkElectrumClient::new(RawClient::new(("127.0.0.1", world.server.port()), Some(PATIENCE), None).unwrap())
 }
 
 fn sync(client: &Client, wallet: &mut Wallet) {
@@ -135,7 +136,8 @@ fn spend(client: &Client, wallet: &mut Wallet, to: &ScriptBuf) -> u64 {
     let mut builder = wallet.build_tx();
     builder.add_recipient(to.clone(), Amount::from_sat(40_000)).fee_rate(FeeRate::from_sat_per_vb(5).unwrap());
     let mut psbt = builder.finish().unwrap();
-    assert!(wallet.sign(&mut psbt, SignOptions::default()).unwrap());
+    psbt.sign(&KEY.parse::<Xpriv>().unwrap(), wallet.secp_ctx()).unwrap();
+    assert!(wallet.finalize_psbt(&mut psbt, SignOptions::default()).unwrap());
     let fee = psbt.fee().unwrap();
     let tx: Transaction = psbt.extract_tx().unwrap();
     assert_eq!(client.transaction_broadcast(&tx).unwrap(), tx.compute_txid());

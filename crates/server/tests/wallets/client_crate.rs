@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 type Client = RawClient<ElectrumPlaintextStream>;
 
 fn connect(world: &World) -> Client {
-    let client = Client::new(("127.0.0.1", world.server.port()), Some(PATIENCE)).unwrap();
+    let client = Client::new(("127.0.0.1", world.server.port()), Some(PATIENCE), None).unwrap();
     let version = [Param::String("electrum-client".into()), Param::String("1.4".into())];
     let greeting = client.raw_call("server.version", version).unwrap();
     assert_eq!(greeting[1], "1.4");
@@ -51,13 +51,13 @@ fn server_calls(client: &Client, world: &World) {
     assert!((client.relay_fee().unwrap() - relay).abs() < 1e-12);
     // A new regtest node has no estimate, which is -1 in the protocol.
     let unknown = |fee: &f64| (fee + 1.0).abs() < 1e-12;
-    assert!(unknown(&client.estimate_fee(6).unwrap()));
+    assert!(unknown(&client.estimate_fee(6, None).unwrap()));
     let fees = client.batch_estimate_fee([1_usize, 6, 144]).unwrap();
     assert!(fees.len() == 3 && fees.iter().all(unknown), "{fees:?}");
 
     let mut batch = Batch::default();
     batch.raw("server.ping".into(), vec![]);
-    batch.estimate_fee(2);
+    batch.estimate_fee(2, None);
     batch.block_header(0);
     let genesis_header = hex(&serialize(&world.chain.blocks()[0].header));
     let answers = client.batch_call(&batch).unwrap();
