@@ -21,7 +21,8 @@ pub use advice::warnings;
 pub use control_page::{Commands, ConnectionLine, Control, Outcome, control_page, outcome_page, refusal_page};
 pub use site::SCRIPT;
 pub use status::{
-    Bitcoin, Build, Derived, Endpoint, Link, Phase, Protocol, Rate, Refusals, Relay, SlowKind, Status, TableSize, Warning,
+    Bitcoin, Build, Derived, Endpoint, Link, Phase, Protocol, Rate, Refusals, Relay, SlowKind, Status, TableSize,
+    Warning,
 };
 pub use status_page::status_page;
 #[cfg(feature = "top")]

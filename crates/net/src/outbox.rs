@@ -322,7 +322,7 @@ pub struct Patience {
     pub crowded: Duration,
 }
 
-/// How long a writer waits for a client that takes nothing.
+/// Times for which a writer waits for a client that takes nothing.
 #[derive(Clone, Copy)]
 enum Waits<'a> {
     /// Always as long.

@@ -3,8 +3,7 @@
 
 use std::sync::LazyLock;
 
-use sha2::compress256;
-use sha2::digest::generic_array::GenericArray;
+use sha2::block_api::compress256;
 use sha2::{Digest as _, Sha256};
 
 /// The hash of a transaction's inputs.
@@ -26,7 +25,7 @@ pub(crate) struct Tag([u32; 8]);
 impl Tag {
     fn new(name: &[u8]) -> Self {
         let digest = Sha256::digest(name);
-        let mut block = GenericArray::default();
+        let mut block = [0; BLOCK];
         block[..32].copy_from_slice(&digest);
         block[32..].copy_from_slice(&digest);
         let mut state = IV;
@@ -37,18 +36,15 @@ impl Tag {
     /// Hashes a message that fits two blocks together with its padding.
     pub(crate) fn hash<const LEN: usize>(&self, message: &[u8; LEN]) -> [u8; 32] {
         const { assert!(LEN + 9 <= 2 * BLOCK, "the message fits two blocks") };
-        let mut blocks = [GenericArray::default(); 2];
         let used = (LEN + 9).div_ceil(BLOCK);
         let mut padded = [0; 2 * BLOCK];
         padded[..LEN].copy_from_slice(message);
         padded[LEN] = 0x80;
         let bits = 8 * (BLOCK + LEN) as u64;
         padded[used * BLOCK - 8..used * BLOCK].copy_from_slice(&bits.to_be_bytes());
-        for (block, bytes) in blocks.iter_mut().zip(padded.chunks_exact(BLOCK)) {
-            block.copy_from_slice(bytes);
-        }
         let mut state = self.0;
-        compress256(&mut state, &blocks[..used]);
+        let (blocks, _) = padded[..used * BLOCK].as_chunks();
+        compress256(&mut state, blocks);
         let mut digest = [0; 32];
         for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
             bytes.copy_from_slice(&word.to_be_bytes());

@@ -19,7 +19,7 @@ struct BitWriter {
     bits: u32,
 }
 
-/// Encodes a set of different elements, which a keyed hasher hashes: their number, then the differences of their hashes.
+/// Encodes a set of different elements, hashed by a keyed hasher: their number, then the differences of their hashes.
 pub(super) fn encode(keyed: &SipHasher24, elements: &[&[u8]]) -> Vec<u8> {
     let count = elements.len() as u64;
     let range = u128::from(count * RANGE_PER_ELEMENT);

@@ -210,7 +210,8 @@ impl Index {
         Ok(())
     }
 
-    /// Writes and publishes blocks, while another thread reads the next ones. Returns the new tip, and the scripts that changed.
+    /// Writes and publishes blocks, while another thread reads the next ones. Returns the new tip, and the scripts that
+    /// changed.
     fn write_reading_ahead(
         &self,
         before: &Arc<Snapshot>,

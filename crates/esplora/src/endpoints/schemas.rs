@@ -38,23 +38,23 @@ fn of_json(path: &str) -> Value {
         "/tx/{txid}/status" => reference("Status"),
         "/tx/{txid}/merkle-proof" => reference("MerkleProof"),
         "/tx/{txid}/outspend/{vout}" => reference("Outspend"),
-        "/tx/{txid}/outspends" | "/txs/outspends/by-outpoint" => list(reference("Outspend")),
-        "/txs/outspends" | "/txs/outspends/by-txid" => list(list(reference("Outspend"))),
+        "/tx/{txid}/outspends" | "/txs/outspends/by-outpoint" => list(&reference("Outspend")),
+        "/txs/outspends" | "/txs/outspends/by-txid" => list(&list(&reference("Outspend"))),
         "/block/{hash}" | "/v1/block/{hash}" => reference("Block"),
         "/block/{hash}/status" => reference("BlockStatus"),
-        "/blocks" | "/blocks/{height}" | "/v1/blocks" | "/v1/blocks/{height}" => list(reference("Block")),
+        "/blocks" | "/blocks/{height}" | "/v1/blocks" | "/v1/blocks/{height}" => list(&reference("Block")),
         "/v1/mining/blocks/timestamp/{time}" => reference("BlockAtTime"),
         "/mempool" => reference("Mempool"),
-        "/mempool/recent" => list(reference("RecentTransaction")),
+        "/mempool/recent" => list(&reference("RecentTransaction")),
         "/fee-estimates" => reference("FeeEstimates"),
         "/v1/fees/recommended" | "/v1/fees/precise" => reference("Fees"),
-        "/v1/fees/mempool-blocks" => list(reference("ProjectedBlock")),
+        "/v1/fees/mempool-blocks" => list(&reference("ProjectedBlock")),
         "/address/{address}" | "/scripthash/{scripthash}" => reference("ScriptStats"),
         "/txs/package" | "/txs/test" => reference("Any"),
-        _ if path.contains("/txs/summary") => list(reference("BalanceChange")),
-        _ if path.ends_with("/utxo") => list(reference("Unspent")),
-        _ if path.contains("/txids") => list(reference("Hash")),
-        _ if path.contains("/txs") => list(reference("Transaction")),
+        _ if path.contains("/txs/summary") => list(&reference("BalanceChange")),
+        _ if path.ends_with("/utxo") => list(&reference("Unspent")),
+        _ if path.contains("/txids") => list(&reference("Hash")),
+        _ if path.contains("/txs") => list(&reference("Transaction")),
         _ => reference("Any"),
     }
 }
@@ -63,6 +63,6 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-fn list(of: Value) -> Value {
+fn list(of: &Value) -> Value {
     json!({ "type": "array", "items": of })
 }

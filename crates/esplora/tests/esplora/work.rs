@@ -19,7 +19,12 @@ use tokio::sync::oneshot;
 use crate::world::World;
 
 /// Endpoints of one test: what they do is decided by counts that all tests of this file share, so they run in one.
-static PAGES: Pages = Pages { routes: &[ROUTES], headers: &[], refusal: |refusal| refusal.text.to_string() };
+static PAGES: Pages = Pages {
+    routes: &[ROUTES],
+    headers: &[],
+    refusal: |refusal| refusal.text.to_string(),
+    finish: |page, _| page.to_owned(),
+};
 const ROUTES: &[Route] = &[
     Route::get("/compute", Lane::Blocks, compute, "Computes until it must end."),
     Route::get("/short", Lane::Blocks, short, "An answer at once."),

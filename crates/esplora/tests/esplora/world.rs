@@ -126,13 +126,6 @@ impl Rest {
         self.index.sync(&*self.core).unwrap();
     }
 
-    /// Asks another node for the tip.
-    pub(crate) fn sync_with(&self, node: &Bitcoind) {
-        let address = format!("127.0.0.1:{}", node.rpc_port());
-        let other = CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie()))));
-        drop(self.index.sync(&other));
-    }
-
     /// Computes the headers of the filters of all blocks.
     pub(crate) fn compute_filters(&self) {
         let at = self.index.snapshot().unwrap();

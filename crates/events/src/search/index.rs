@@ -46,7 +46,7 @@ pub(super) struct IndexSnapshot {
     pub(super) end: Seq,
 }
 
-/// What the log of events has of a number.
+/// Contents of the log of events under a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Logged {
     /// The event with this id.

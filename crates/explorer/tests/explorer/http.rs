@@ -1,6 +1,9 @@
 //! Headers, the search, bad input, and an index that is being built.
 
+use std::sync::Arc;
+
 use birdhouse_esplora::Limits;
+use birdhouse_node::{Auth, CoreNode, Rpc};
 use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, Options};
 use bitcoin::Address;
@@ -199,7 +202,9 @@ fn pages_say_that_the_index_does_not_follow_its_node() {
     let other = Bitcoind::start(Options::default()).unwrap();
     let info = other.rpc("getblockchaininfo", json!([])).unwrap();
     assert_eq!(info["blocks"], json!(0));
-    world.rest.sync_with(&other);
+    let address = format!("127.0.0.1:{}", other.rpc_port());
+    let asked = CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(other.cookie()))));
+    drop(world.rest.index.sync(&asked));
     let height = world.live.ledger().height();
     for path in ["/", "/blocks", "/status", "/tx/00"] {
         let page = world.rest.get(path).text();

@@ -142,7 +142,7 @@ mod tests {
         let is_setting = |line: &&str| line.contains(" = ") && !line.starts_with("# ") || line.starts_with("#[");
         let example = example();
         let lines = example.lines().filter(is_setting).filter_map(|line| line.strip_prefix('#'));
-        let text: String = lines.map(|line| format!("{line}\n")).collect();
+        let text = lines.collect::<Vec<_>>().join("\n") + "\n";
         let file = tempfile::NamedTempFile::new().unwrap();
         let odd = r#""a \"quoted\" line\nand \\ \u007F # another""#;
         let text = text.replacen("banner = \"..\"", &format!("banner = {odd}"), 1);

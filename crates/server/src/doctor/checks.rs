@@ -180,7 +180,7 @@ fn derived(facts: &Facts) -> Vec<Finding> {
             "do what the message says; everything else goes on, and birdhouse tries again by itself",
         )),
         Store::Whole { bytes } => Some(Finding::ok(format!("{name}: {} MB", bytes / 1_000_000))),
-        Store::Broken { folder, error } => Some(Finding::fail(
+        Store::Damaged { folder, error } => Some(Finding::fail(
             format!("{name}: {error}"),
             format!("stop birdhouse, remove {} and nothing else, and start it: it is made again", folder.display()),
         )),

@@ -219,7 +219,7 @@ fn faults_of_the_settings_are_found() {
 #[test]
 fn a_derived_index_is_reported_by_its_name() {
     let derived = |store| move |facts: &mut Facts| facts.derived[0].1 = store;
-    let broken = Store::Broken { folder: "/data/bitcoin/filters".into(), error: "page 3 is damaged".into() };
+    let broken = Store::Damaged { folder: "/data/bitcoin/filters".into(), error: "page 3 is damaged".into() };
     let expected = ["filters: page 3 is damaged", "remove /data/bitcoin/filters and nothing else"];
     found_by("derived index", Verdict::Fail, &expected, derived(broken));
     let expected = ["filters: no block", "tries again"];

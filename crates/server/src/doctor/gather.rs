@@ -290,13 +290,13 @@ fn derived_store(kind: &Kind, network: Network, folder: PathBuf, depth: Depth) -
     if !is_store(&folder) {
         return Store::Absent;
     }
-    let opened = open_store(&folder, &[], depth).and_then(|(store, bytes)| {
-        kind.open_in(store, network)?;
-        Ok(bytes)
-    });
-    match opened {
-        Ok(bytes) => Store::Whole { bytes },
-        Err(error) => Store::Broken { folder, error: format!("{error:#}") },
+    match open_store(&folder, &[], depth) {
+        Ok((store, bytes)) => match kind.open_in(store, network) {
+            Ok(_) => Store::Whole { bytes },
+            Err(error) => Store::Failing(format!("{error:#}")),
+        },
+        Err(error @ birdhouse_store::Error::Corrupt { .. }) => Store::Damaged { folder, error: error.to_string() },
+        Err(error) => Store::Failing(error.to_string()),
     }
 }
 

@@ -25,11 +25,11 @@ fn root(node: &Bitcoind) -> TempDir {
     }
     // The network is that of the node's folder.
     let text = format!(
-        "node-dir = {:?}\nrpc-addr = \"127.0.0.1:{}\"\ndata-dir = {:?}\nelectrum-addr = \"127.0.0.1:0\"\n\
+        "node-dir = \"{}\"\nrpc-addr = \"127.0.0.1:{}\"\ndata-dir = \"{}\"\nelectrum-addr = \"127.0.0.1:0\"\n\
          relay-addr = \"127.0.0.1:0\"\n",
-        node.datadir(),
+        node.datadir().display(),
         node.rpc_port(),
-        root.path().join("data")
+        root.path().join("data").display()
     );
     fs::write(file(root.path()), text).unwrap();
     root
