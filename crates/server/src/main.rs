@@ -11,7 +11,7 @@
 //! | `sockets` | listeners, from settings to bound sockets, and their addresses for users and Tor |
 //! | `storage` | the stores of index and events: files, or a cluster |
 //! | `cluster` | more than one process: an index on a cluster, replicas, fronts of a relay |
-//! | `index` | the index of the chain and its sources |
+//! | `index` | the index of the chain, its sources, and the list of derived indexes |
 //! | `services` | the protocols that clients speak: Electrum, REST, Nostr |
 //! | `operator` | the operator's tools: `birdhouse ctl`, dashboard, metrics, health, backups |
 //! | `app` | the server: all parts that the settings enable |

@@ -60,6 +60,11 @@ impl Held {
         (self.next..self.end).contains(&height)
     }
 
+    /// Height of the first block that was not taken out yet.
+    pub(super) fn next(&self) -> u32 {
+        self.next
+    }
+
     /// True if a bound was exceeded.
     pub(super) fn has_given_up(&self) -> bool {
         self.end < u32::MAX
