@@ -9,7 +9,7 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `conf`, `check`, `open` | the start: where the node is, whether it is the right one, where its blocks come from |
+//! | `conf`, `check`, `checkpoints`, `open` | the start: where the node is, whether it is the right one and of the right chain, where its blocks come from |
 //! | `blk`, `xor`, `record` | its block and undo files |
 //! | `rest`, `rpc_source`, `remote` | blocks by REST or RPC, where the files are elsewhere |
 //! | `core_node`, `node_view`, `gaps` | the running node: tip, mempool, fees, broadcast, blocks that it lacks |
@@ -35,6 +35,7 @@
 mod blk;
 mod calls;
 mod check;
+mod checkpoints;
 mod conf;
 mod core_node;
 mod error;
@@ -55,6 +56,7 @@ mod zmq;
 pub use blk::{BlockFiles, BlockHead};
 pub use calls::CallCounts;
 pub use check::{NodeFacts, check_node};
+pub use checkpoints::forked_chain;
 pub use conf::{Auth, Conf, NodeConf, NodeOptions};
 pub use core_node::CoreNode;
 pub use open::{Chosen, open_source};

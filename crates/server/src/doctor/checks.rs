@@ -8,6 +8,7 @@ use birdhouse_chain::rebuild_advice;
 use super::facts::{Answer, Facts, Node, Plugin, PortState, Store};
 use super::finding::Finding;
 use crate::index::BuildSpace;
+use crate::operator::FORK_ADVICE;
 use crate::process::users::OtherUser;
 use crate::sockets::bind;
 
@@ -15,10 +16,11 @@ use crate::sockets::bind;
 pub(super) type Check = fn(&Facts) -> Vec<Finding>;
 
 /// Every check, in the order of the report: causes before effects.
-pub(super) const CHECKS: [(&str, Check); 17] = [
+pub(super) const CHECKS: [(&str, Check); 18] = [
     ("settings", settings),
     ("user", user),
     ("node", node),
+    ("chain", chain),
     ("rpc rights", rights),
     ("rpc network", clear_rpc),
     ("zmq", zmq),
@@ -85,6 +87,17 @@ fn node(facts: &Facts) -> Vec<Finding> {
             "start it (`bitcoind -daemon -server=1`, `systemctl start bitcoind`), or name it by --node-dir, --network \
              and --rpc-addr",
         ),
+    }]
+}
+
+fn chain(facts: &Facts) -> Vec<Finding> {
+    let Some(node) = node_of(facts).filter(|node| matches!(node.answer, Answer::Ready { .. } | Answer::Waiting(_)))
+    else {
+        return Vec::new();
+    };
+    vec![match &node.fork {
+        None => Finding::ok("it has the blocks of its network that are known"),
+        Some(fork) => Finding::warn(fork, FORK_ADVICE),
     }]
 }
 

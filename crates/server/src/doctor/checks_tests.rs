@@ -19,6 +19,7 @@ fn healthy() -> Facts {
                 other_network: None,
                 forbidden: Vec::new(),
                 zmq: None,
+                fork: None,
                 clear_rpc: None,
                 clock: Some((NOW - 600, 0)),
             }),
@@ -114,6 +115,9 @@ fn faults_of_the_node_are_found() {
     });
     found_by("node", Verdict::Warn, &["5 of 10 blocks", "wait"], |facts| {
         node_in(facts).answer = Answer::Waiting("5 of 10 blocks".into());
+    });
+    found_by("chain", Verdict::Warn, &["forks from bitcoin", "which chain the node follows"], |facts| {
+        node_in(facts).fork = Some("the chain forks from bitcoin at height 840000 or below".into());
     });
     found_by("rpc rights", Verdict::Fail, &["getblock,submitpackage", "rpcwhitelist"], |facts| {
         node_in(facts).forbidden = vec!["getblock", "submitpackage"];

@@ -72,6 +72,8 @@ pub(super) struct Node {
     pub(super) forbidden: Vec<&'static str>,
     /// Where it should publish ZMQ messages, and whether something listens there.
     pub(super) zmq: Option<(String, bool)>,
+    /// Message that its chain is not that of its network.
+    pub(super) fork: Option<String>,
     /// Warning that RPC crosses a network in the clear.
     pub(super) clear_rpc: Option<String>,
     /// Time of its tip and offset to its peers' clocks, both in seconds.

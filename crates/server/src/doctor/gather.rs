@@ -11,9 +11,9 @@ use anyhow::{Result, ensure};
 use birdhouse_chain::rebuild_advice;
 use birdhouse_chain::source::{BlockSource, NodeError, SourceErrorKind};
 use birdhouse_net::Certificate as Pair;
-use birdhouse_node::{Chosen, NodeConf, Rpc, check_node};
+use birdhouse_node::{Chosen, NodeConf, Rpc, check_node, forked_chain};
 use birdhouse_store::{SegmentOptions, SegmentStore, Store as _};
-use bitcoin::Network;
+use bitcoin::{BlockHash, Network};
 use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
 use x509_cert::der::Decode as _;
@@ -195,6 +195,7 @@ fn node(conf: &NodeConf, rpc: &Rpc) -> Node {
         other_network: conf.other_network(),
         forbidden: if info.is_some() { forbidden(rpc) } else { Vec::new() },
         zmq: conf.zmq_sequence.clone().map(|addr| (addr.clone(), is_open(&addr))),
+        fork: forked_chain(conf.network, |height| rpc.call::<BlockHash>("getblockhash", &json!([height])).ok()),
         clear_rpc: secrets::clear_rpc(&conf.rpc_address),
         clock: info.and_then(|info| info["time"].as_u64()).zip(offset),
         answer,

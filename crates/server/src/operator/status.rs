@@ -6,14 +6,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use birdhouse_chain::{DerivedProgress, Phase, Progress};
+use birdhouse_chain::{DerivedProgress, Height, Phase, Progress};
 use birdhouse_clients::SlowKind as Slow;
 use birdhouse_dashboard::{
     Bitcoin, Build, Derived, Endpoint, Link, Protocol, SlowKind, Status, TableSize, Warning, warnings,
 };
+use birdhouse_node::forked_chain;
 use birdhouse_store::Store as _;
+use bitcoin::block::Header;
+use bitcoin::consensus;
 
-use crate::operator::control::{BitcoinState, Control, ServiceState, State};
+use crate::operator::control::{self, BitcoinState, Control, ServiceState, State};
 use crate::operator::shown::Shown;
 use crate::operator::stores::{Part, Stores};
 use crate::services::{Counts, PerSecond, count_of};
@@ -21,6 +24,10 @@ use crate::sockets::welcome;
 
 /// Slowest kinds of questions that are shown.
 const SLOWEST: usize = 10;
+
+/// Remedy of a chain that forks from the one of its network.
+pub(crate) const FORK_ADVICE: &str = "Find out which chain the node follows: its software, `invalidateblock`, or a wrong data folder. Wallets see that \
+     chain's coins.";
 
 /// Reads the state of every part.
 pub(super) fn status(control: &Control) -> Status {
@@ -52,9 +59,21 @@ pub(super) fn status(control: &Control) -> Status {
     }
     status.warnings = warnings(&status);
     let advice = "Change the configuration, or ignore this.";
+    if let Some(text) = control.bitcoin.as_ref().and_then(fork) {
+        status.warnings.push(Warning { text, advice: FORK_ADVICE.to_owned() });
+    }
     let of_settings = control.shown.warnings.iter();
     status.warnings.extend(of_settings.map(|text| Warning { text: text.clone(), advice: advice.to_owned() }));
     status
+}
+
+/// Returns a message if the index has another chain than its network.
+fn fork(bitcoin: &control::Bitcoin) -> Option<String> {
+    let at = bitcoin.index.snapshot().ok()?;
+    forked_chain(bitcoin.network, |height| {
+        let header: Header = consensus::deserialize(&at.header(Height(height))?).ok()?;
+        Some(header.block_hash())
+    })
 }
 
 /// Adds a sample for the rates.
