@@ -100,10 +100,12 @@ fn summary(several: &Several) -> Markup {
                     (fact("In the mempool", &parts::change(i64::try_from(change).unwrap_or_default())))
                 }
                 (fact("Addresses", &html! { (amounts::count(several.members.len() as u64)) }))
-                @match several.received {
-                    Some(received) => (fact("Received, without change", &parts::amount(received))),
-                    None => (fact("Received, with change", &parts::amount(sum(&|member| member.chain.funded_sum)))),
-                }
+                (fact("Received", &html! {
+                    @match several.received {
+                        Some(received) => { (parts::amount(received)) " without change" },
+                        None => { (parts::amount(sum(&|member| member.chain.funded_sum))) " with change" },
+                    }
+                }))
                 @if several.unused > 0 {
                     (fact("Derived and unused", &html! { (amounts::count(several.unused as u64)) }))
                 }

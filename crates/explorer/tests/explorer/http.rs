@@ -202,9 +202,8 @@ fn pages_say_that_the_index_does_not_follow_its_node() {
     let other = Bitcoind::start(Options::default()).unwrap();
     let info = other.rpc("getblockchaininfo", json!([])).unwrap();
     assert_eq!(info["blocks"], json!(0));
-    let address = format!("127.0.0.1:{}", other.rpc_port());
-    let asked = CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(other.cookie()))));
-    drop(world.rest.index.sync(&asked));
+    let rpc = Rpc::new(&format!("127.0.0.1:{}", other.rpc_port()), Auth::Cookie(other.cookie()));
+    drop(world.rest.index.sync(&CoreNode::new(Arc::new(rpc))));
     let height = world.live.ledger().height();
     for path in ["/", "/blocks", "/status", "/tx/00"] {
         let page = world.rest.get(path).text();

@@ -129,8 +129,8 @@ mod tests {
     /// Prints settings and reads them back.
     fn read_back(settings: &[Setting]) -> Options {
         let used = settings.iter().filter(|setting| setting.use_in_file == UseInFile::Same);
-        let lines = used.map(|setting| format!("{} = {}\n", setting.name, setting.value.as_deref().unwrap()));
-        parse_file(&lines.collect::<String>()).unwrap()
+        let lines = used.map(|setting| format!("{} = {}", setting.name, setting.value.as_deref().unwrap()));
+        parse_file(&lines.collect::<Vec<_>>().join("\n")).unwrap()
     }
 
     fn shown_without_file(options: Options) -> String {
@@ -142,7 +142,7 @@ mod tests {
         let is_setting = |line: &&str| line.contains(" = ") && !line.starts_with("# ") || line.starts_with("#[");
         let example = example();
         let lines = example.lines().filter(is_setting).filter_map(|line| line.strip_prefix('#'));
-        let text = lines.collect::<Vec<_>>().join("\n") + "\n";
+        let text = lines.collect::<Vec<_>>().join("\n");
         let file = tempfile::NamedTempFile::new().unwrap();
         let odd = r#""a \"quoted\" line\nand \\ \u007F # another""#;
         let text = text.replacen("banner = \"..\"", &format!("banner = {odd}"), 1);

@@ -130,7 +130,7 @@ fn data_of_another_user_is_left_alone_and_the_user_is_named() {
     for guess in ["taken by", "not built yet", "chown", "remove"] {
         assert!(!said.contains(guess), "{guess}: {said}");
     }
-    // Another user cannot ask, and is told whom to be.
+    // Another user cannot ask; the message names the one that can.
     fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
     let Some(mut birdhouse) = bound_by_modes(BIRDHOUSE) else { return };
     let (done, said) = run_by(&mut birdhouse, server.dir(), &["ctl", "status"]);
@@ -170,7 +170,7 @@ fn relative_folders_an_existing_certificate_and_a_missing_plugin_are_seen_as_the
     let node = node();
     let root = root(&node);
     let text = fs::read_to_string(file(root.path())).unwrap();
-    let absolute = format!("{:?}", root.path().join("data"));
+    let absolute = format!("\"{}\"", root.path().join("data").display());
     let text = text.replace(&absolute, "\"new-data\"") + "electrum-tls-addr = \"127.0.0.1:0\"\n";
     fs::write(file(root.path()), &text).unwrap();
     let (_, said) = run(root.path(), &["doctor"]);
