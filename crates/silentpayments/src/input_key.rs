@@ -8,8 +8,8 @@
 use bitcoin_hashes::{Hash as _, hash160};
 use secp256k1::{Parity, PublicKey, XOnlyPublicKey};
 
+use crate::input::Input;
 use crate::script::{self, Hash160};
-use crate::transaction::Input;
 
 /// The internal key of outputs that nobody can spend by key: a point of which nobody knows the logarithm
 /// ([BIP 341](https://github.com/bitcoin/bips/blob/master/bip-0341.mediawiki)).
@@ -34,8 +34,8 @@ pub(crate) fn of(input: &Input<'_>) -> Option<PublicKey> {
     if is_nested || script::is_p2wpkh(input.spent_script) { compressed(input.witness.last()?) } else { None }
 }
 
-/// Finds the key with a hash in a scriptSig: the last 33 bytes that have it. Third parties can append to a scriptSig, so
-/// the key need not be its last push.
+/// Finds the key with a hash in a scriptSig: the last 33 bytes that have it. Third parties can append to a scriptSig,
+/// so the key need not be its last push.
 fn hashed(script_sig: &[u8], hash: &Hash160) -> Option<PublicKey> {
     // Only bytes that begin as a compressed key are hashed: a scriptSig can have many thousand windows.
     let candidates = script_sig.windows(COMPRESSED).rev().filter(|window| matches!(window[0], 2 | 3));

@@ -105,6 +105,21 @@ impl ScanKey {
         Ok(payments)
     }
 
+    /// The private scan key.
+    pub(crate) fn scan(&self) -> &[u8; 32] {
+        &self.scan
+    }
+
+    /// The spend key.
+    pub(crate) fn spend(&self) -> &PublicKey {
+        &self.spend
+    }
+
+    /// The labels, change first.
+    pub(crate) fn labels(&self) -> &[Label] {
+        &self.labels
+    }
+
     /// The secret that sender and receiver share, a compressed point; `None` if the tweak is not a point.
     pub(crate) fn shared_secret(&self, tweak: &[u8; TWEAK_BYTES]) -> Option<Zeroizing<[u8; 33]>> {
         let tweak = PublicKey::from_slice(tweak).ok()?;

@@ -1,7 +1,7 @@
 //! The receiving side of the BIP's vectors: `bip-0352/send_and_receive_test_vectors.json` of the repository
 //! `bitcoin/bips` at commit 7fe0b034ec967b52a5a28276419117326df93263 (BIP version 1.1.1), without its sending side.
 
-use birdhouse_silentpayments::ScanKey;
+use birdhouse_silentpayments::{Engine, Path, Row, ScanKey};
 use secp256k1::{PublicKey, SECP256K1, SecretKey};
 use serde_json::Value;
 
@@ -144,6 +144,24 @@ fn the_model_has_the_tweaks_and_spends_the_payments_of_the_vectors() {
             let tweak = SecretKey::from_slice(tweak).unwrap();
             let point: PublicKey = vector.receiver.spend.combine(&tweak.public_key(SECP256K1)).unwrap();
             assert_eq!(point.x_only_public_key().0.serialize(), *key, "case {}", vector.case);
+        }
+    }
+}
+
+#[test]
+fn scans_hit_the_rows_with_payments_on_every_path() {
+    let engines: Vec<_> = [Path::Vector, Path::Scalar, Path::Reference].into_iter().filter_map(Engine::with).collect();
+    assert!(engines.len() >= 2);
+    for vector in all() {
+        let Some(tweak) = vector.tweak else { continue };
+        let prefixes: Vec<[u8; 4]> = vector.outputs.iter().map(|key| key[..4].try_into().unwrap()).collect();
+        let rows = [Row { tweak: &tweak, prefixes: &[] }, Row { tweak: &tweak, prefixes: &prefixes }];
+        let is_paid = vector.payments != Payments::Exact(Vec::new());
+        for engine in &engines {
+            let receiver = &vector.receiver;
+            let key = ScanKey::new(&receiver.scan, &receiver.spend.serialize(), &receiver.labels).unwrap();
+            let hits = engine.scanner(key).scan(&rows).unwrap();
+            assert_eq!(hits, if is_paid { &[1][..] } else { &[] }, "case {} by {:?}", vector.case, engine.path());
         }
     }
 }

@@ -1,10 +1,11 @@
-//! `unsafe` has two homes, the page map of `store` and the SHA lanes of `chain`; every other crate forbids it.
+//! `unsafe` has three homes, the page map of `store`, the SHA lanes of `chain` and the field lanes of `silentpayments`;
+//! every other crate forbids it.
 
 use crate::Finding;
 use crate::source;
 
 /// Crates with a file that needs `unsafe`.
-const HOMES: &[&str] = &["store", "chain"];
+const HOMES: &[&str] = &["store", "chain", "silentpayments"];
 
 /// Roots of crates that do not say `forbid(unsafe_code)`.
 pub(crate) fn unforbidden() -> Vec<Finding> {

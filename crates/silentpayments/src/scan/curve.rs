@@ -1,0 +1,243 @@
+//! Points of the curve y² = x³ + 7 in lanes.
+//!
+//! The formulas have exceptions: an addition of equal or opposite points, or of infinity. Nothing here tests for them.
+//! After an exception the z coordinate is zero, and stays zero; callers look at it in the end.
+
+use crate::scan::field::ONE;
+use crate::scan::lanes::{Lanes, Limbs};
+use crate::scan::schedule::{MULTIPLES, Schedule};
+
+/// A cube root of one in the field; see `number::LAMBDA`.
+pub(super) const BETA: Limbs =
+    [0x9_6c28_7195_01ee, 0x7_512f_5899_5c13, 0xc_3434_e99c_f049, 0x7106_e644_79ea, 0x7ae9_6a2b_657c];
+/// The constant of the curve's equation.
+const SEVEN: Limbs = [7, 0, 0, 0, 0];
+
+/// A point other than infinity by its two coordinates.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Affine<E> {
+    pub(super) x: E,
+    pub(super) y: E,
+}
+
+/// The point (x / z², w / (2 z³)). With twice the y coordinate no step has to be halved, nor multiplied by eight.
+///
+/// Magnitudes are at most four.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Jacobian<E> {
+    pub(super) x: E,
+    pub(super) w: E,
+    pub(super) z: E,
+}
+
+/// An addend: its x coordinate and twice its y coordinate.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Addend<E> {
+    pub(super) x: E,
+    pub(super) w: E,
+}
+
+impl<E: Copy> Addend<E> {
+    /// The point by itself; the element is a one.
+    #[inline(always)]
+    pub(super) fn point(&self, one: &E) -> Jacobian<E> {
+        Jacobian { x: self.x, w: self.w, z: *one }
+    }
+}
+
+/// Twice a point.
+#[inline(always)]
+fn double<L: Lanes>(f: L, point: &Jacobian<L::Element>) -> Jacobian<L::Element> {
+    let Jacobian { x, w, z } = point;
+    let a = f.square(x);
+    let b = f.square(w);
+    let z3 = f.multiply(w, z);
+    let c = f.square(&b);
+    let s = f.multiply(x, &b);
+    let e = f.lazy::<3, 0, 0>(&a, &a);
+    let x3 = f.lazy::<1, 2, 3>(&f.square(&e), &s);
+    let product = f.multiply(&e, &f.lazy::<1, 1, 5>(&s, &x3));
+    Jacobian { x: x3, w: f.lazy::<2, 1, 2>(&product, &c), z: z3 }
+}
+
+/// The sum of two points that are neither equal nor opposite.
+#[inline(always)]
+pub(super) fn add<L: Lanes>(f: L, point: &Jacobian<L::Element>, addend: &Addend<L::Element>) -> Jacobian<L::Element> {
+    let Jacobian { x, w, z } = point;
+    let zz = f.square(z);
+    let zzz = f.multiply(&zz, z);
+    let h = f.lazy::<1, 1, 5>(&f.multiply(&addend.x, &zz), x);
+    let r = f.lazy::<1, 1, 5>(&f.multiply(&addend.w, &zzz), w);
+    let hh = f.square(&h);
+    let i = f.lazy::<4, 0, 0>(&hh, &hh);
+    let j = f.multiply(&h, &i);
+    let v = f.multiply(x, &i);
+    let x3 = f.sum::<1, 1, 2>(&f.square(&r), &j, &v);
+    let product = f.multiply(&r, &f.lazy::<1, 1, 2>(&v, &x3));
+    let wj = f.multiply(w, &j);
+    let zh = f.multiply(z, &h);
+    Jacobian { x: x3, w: f.sum::<2, 2, 0>(&product, &wj, &wj), z: f.lazy::<2, 0, 0>(&zh, &zh) }
+}
+
+/// The point that a line through two points meets, mirrored; `inverse` is of the difference of their x coordinates.
+#[inline(always)]
+pub(super) fn add_affine<L: Lanes>(
+    f: L,
+    a: &Affine<L::Element>,
+    b: &Affine<L::Element>,
+    inverse: &L::Element,
+) -> Affine<L::Element> {
+    let slope = f.multiply(&f.lazy::<1, 1, 2>(&b.y, &a.y), inverse);
+    through(f, a, &b.x, &slope)
+}
+
+/// Twice a point; `inverse` is of twice its y coordinate.
+#[inline(always)]
+pub(super) fn double_affine<L: Lanes>(f: L, point: &Affine<L::Element>, inverse: &L::Element) -> Affine<L::Element> {
+    let square = f.square(&point.x);
+    let slope = f.multiply(&f.lazy::<3, 0, 0>(&square, &square), inverse);
+    through(f, point, &point.x, &slope)
+}
+
+#[inline(always)]
+fn through<L: Lanes>(f: L, point: &Affine<L::Element>, other_x: &L::Element, slope: &L::Element) -> Affine<L::Element> {
+    let x = f.sum::<1, 1, 1>(&f.square(slope), &point.x, other_x);
+    let product = f.multiply(slope, &f.lazy::<1, 1, 2>(&point.x, &x));
+    Affine { x, y: f.sum::<1, 1, 0>(&product, &point.y, &point.y) }
+}
+
+/// Minus a point's y coordinate.
+#[inline(always)]
+pub(super) fn negate<L: Lanes>(f: L, y: &L::Element) -> L::Element {
+    f.sum::<0, 1, 0>(y, y, y)
+}
+
+/// Multiplies points, of which the odd multiples are given, by the scalar of a schedule.
+#[inline(always)]
+pub(super) fn multiply<L: Lanes>(
+    f: L,
+    schedule: &Schedule,
+    multiples: &[Affine<L::Element>; MULTIPLES],
+) -> Jacobian<L::Element> {
+    let beta = f.splat(&BETA);
+    let one = f.splat(&ONE);
+    let mut halves = [[Addend { x: one, w: one }; MULTIPLES]; 2];
+    for (at, point) in multiples.iter().enumerate() {
+        let w = f.sum::<2, 0, 0>(&point.y, &point.y, &point.y);
+        halves[0][at] = Addend { x: point.x, w };
+        halves[1][at] = Addend { x: f.multiply(&point.x, &beta), w };
+    }
+    let mut sum = Jacobian { x: one, w: one, z: one };
+    for (at, step) in schedule.steps.iter().enumerate() {
+        let mut addend = halves[usize::from(step.half)][usize::from(step.multiple)];
+        if step.is_negative {
+            addend.w = negate(f, &addend.w);
+        }
+        if at == 0 {
+            sum = addend.point(&one);
+            continue;
+        }
+        for _ in 0..step.doublings {
+            sum = double(f, &sum);
+        }
+        sum = add(f, &sum, &addend);
+    }
+    for _ in 0..schedule.doublings {
+        sum = double(f, &sum);
+    }
+    sum
+}
+
+/// The affine form, by the inverse of twice the z coordinate.
+#[inline(always)]
+pub(super) fn affine<L: Lanes>(f: L, point: &Jacobian<L::Element>, inverse: &L::Element) -> Affine<L::Element> {
+    // (4 x, 4 w, 2 z) is the same point with its own y coordinate.
+    let square = f.square(inverse);
+    let square = f.lazy::<4, 0, 0>(&square, &square);
+    Affine { x: f.multiply(&point.x, &square), y: f.multiply(&point.w, &f.multiply(&square, inverse)) }
+}
+
+/// Twice the z coordinate.
+#[inline(always)]
+pub(super) fn twice_z<L: Lanes>(f: L, point: &Jacobian<L::Element>) -> L::Element {
+    let one = f.splat(&ONE);
+    let two = f.sum::<2, 0, 0>(&one, &one, &one);
+    f.multiply(&point.z, &two)
+}
+
+/// A root of x³ + 7, and the lanes where this is not a square, so that no point has this x coordinate.
+#[inline(always)]
+pub(super) fn lift<L: Lanes>(f: L, x: &L::Element) -> (L::Element, u32) {
+    let cube = f.multiply(&f.square(x), x);
+    // Minus minus seven.
+    let minus_seven = negate(f, &f.splat(&SEVEN));
+    let square = f.sum::<1, 1, 0>(&cube, &minus_seven, &minus_seven);
+    let root = power(f, &square, SQUARE_ROOT);
+    let difference = f.sum::<1, 1, 0>(&f.square(&root), &square, &square);
+    (root, f.all() & !f.zeros(&difference))
+}
+
+/// Replaces elements, none of which may be zero, by their inverses. `products` is memory.
+#[inline(always)]
+pub(super) fn invert_all<L: Lanes>(f: L, elements: &mut [L::Element], products: &mut Vec<L::Element>) {
+    let mut product = f.splat(&ONE);
+    products.clear();
+    for element in elements.iter() {
+        products.push(product);
+        product = f.multiply(&product, element);
+    }
+    let mut inverse = power(f, &product, INVERSE);
+    for (element, before) in elements.iter_mut().zip(products.iter()).rev() {
+        let inverted = f.multiply(&inverse, before);
+        inverse = f.multiply(&inverse, element);
+        *element = inverted;
+    }
+}
+
+/// Squarings, then a product with an earlier power, which is counted from the base.
+struct Link {
+    squarings: u8,
+    with: u8,
+}
+
+const fn link(squarings: u8, with: u8) -> Link {
+    Link { squarings, with }
+}
+
+/// Powers of which the exponents are 2, 3, 6, 9, 11, 22, 44, 88, 176, 220 and 223 ones in binary.
+const ONES: [Link; 11] = [
+    link(1, 0),
+    link(1, 0),
+    link(3, 2),
+    link(3, 2),
+    link(2, 1),
+    link(11, 5),
+    link(22, 6),
+    link(44, 7),
+    link(88, 8),
+    link(44, 7),
+    link(3, 2),
+];
+/// From there to (prime + 1) / 4, before two last squarings: the root of a square, for the prime is 3 modulo 4.
+const SQUARE_ROOT: (&[Link], u8) = (&[link(23, 6), link(6, 1)], 2);
+/// From there to prime - 2.
+const INVERSE: (&[Link], u8) = (&[link(23, 6), link(5, 0), link(3, 1), link(2, 0)], 0);
+
+#[inline(always)]
+fn power<L: Lanes>(f: L, base: &L::Element, (end, squarings): (&[Link], u8)) -> L::Element {
+    let mut powers = [*base; 1 + ONES.len()];
+    let mut power = *base;
+    for (at, link) in ONES.iter().chain(end).enumerate() {
+        for _ in 0..link.squarings {
+            power = f.square(&power);
+        }
+        power = f.multiply(&power, &powers[usize::from(link.with)]);
+        if let Some(slot) = powers.get_mut(at + 1) {
+            *slot = power;
+        }
+    }
+    for _ in 0..squarings {
+        power = f.square(&power);
+    }
+    power
+}
