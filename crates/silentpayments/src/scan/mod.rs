@@ -179,7 +179,7 @@ impl Scanner {
                 Some(lanes) => self.batches(Times::<_, 2>(lanes), prepared, tweaks),
                 None => return Ok(None),
             },
-            Path::Scalar => self.batches(Times::<_, 1>(One), prepared, tweaks),
+            Path::Scalar => self.batches(Times::<_, 2>(One), prepared, tweaks),
             _ => return Ok(None),
         };
         found.map(Some).map_err(|row| DamagedTweak { row })
