@@ -9,9 +9,12 @@
 //!
 //! Invariants: no slot is free while a client that may have one waits; a client is granted at most its own part of the
 //! slots, so that another finds one at once; turns of one client are granted in the order of its requests.
+//!
+//! How large that part is depends on who has asked lately: one client alone may keep every processor busy, one among
+//! others may not.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::client_key::ClientKey;
 
@@ -19,6 +22,8 @@ use crate::client_key::ClientKey;
 const EXPECTED: Duration = Duration::from_millis(1);
 /// Number of clients above which idle ones with tags behind the clock are dropped.
 const PRUNE_AT: usize = 64;
+/// Time for which a client counts after it has asked for a turn.
+pub(crate) const RECENT: Duration = Duration::from_secs(1);
 
 /// A client in a fair queue: the same in every queue of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,6 +63,14 @@ struct Share<T> {
     held: usize,
     waiting: VecDeque<T>,
     queued: Option<QueueKey>,
+}
+
+/// The last requests of two different clients for turns.
+#[derive(Debug, Default)]
+pub(crate) struct RecentClients {
+    last: Option<(ClientId, Instant)>,
+    /// The last request of another client than that one.
+    other: Option<Instant>,
 }
 
 impl ClientId {
@@ -260,6 +273,24 @@ impl<T> Share<T> {
         let tag = self.tag;
         self.tag += EXPECTED;
         tag
+    }
+}
+
+impl RecentClients {
+    /// Notes that a client asks for a turn.
+    pub(crate) fn asked(&mut self, client: ClientId, now: Instant) {
+        if let Some((last, at)) = self.last
+            && last != client
+        {
+            self.other = Some(at);
+        }
+        self.last = Some((client, now));
+    }
+
+    /// Returns `true` if two clients or more have asked in the last second.
+    pub(crate) fn are_several(&self, now: Instant) -> bool {
+        let is_recent = |at| now.saturating_duration_since(at) < RECENT;
+        self.other.is_some_and(is_recent)
     }
 }
 

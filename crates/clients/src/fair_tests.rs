@@ -344,3 +344,19 @@ fn work_beside_long_turns_costs_nothing_later() {
     let order = next_turns(&mut fair, [1, 2]);
     assert_eq!(order.iter().filter(|client| **client == 1).count(), 10, "{order:?}");
 }
+
+#[test]
+fn a_client_is_among_others_for_a_second_after_another_has_asked() {
+    let (start, mut recent) = (Instant::now(), RecentClients::default());
+    let after = |ms| start + Duration::from_millis(ms);
+    let [one, other] = [1, 2].map(ClientId::Connection);
+    recent.asked(one, after(0));
+    recent.asked(one, after(100));
+    assert!(!recent.are_several(after(100)));
+    recent.asked(other, after(500));
+    assert!(recent.are_several(after(500)));
+    (600..2000).step_by(100).for_each(|at| recent.asked(one, after(at)));
+    assert!(recent.are_several(after(1499)) && !recent.are_several(after(1500)));
+    recent.asked(other, after(2000));
+    assert!(recent.are_several(after(2000)));
+}

@@ -18,6 +18,8 @@ use crate::client_key::ClientKey;
 
 /// Number of accounts above which those without a connection and with the lowest levels are dropped.
 pub const ACCOUNTS_KEPT: usize = 100_000;
+/// Counters of what a protocol holds for a client.
+pub const HOLDINGS: usize = 2;
 /// The cost of a byte sent or received: a client that moves 25 MB/s uses half a processor.
 const BYTE_COST_NS: u64 = 20;
 
@@ -61,10 +63,8 @@ pub struct Account {
     subscriptions: AtomicUsize,
     /// Bytes of replies that the client has not read.
     unsent: Arc<AtomicUsize>,
-    /// Values of the filters that the client has asked for.
-    filter_values: Arc<AtomicUsize>,
-    /// Ids of the client's negentropy sessions.
-    sync_ids: Arc<AtomicUsize>,
+    /// What a protocol holds for the client, by numbers of the protocol's own.
+    held: [Arc<AtomicUsize>; HOLDINGS],
     /// The sum over all accounts.
     all_subscriptions: Arc<AtomicUsize>,
     spent: Mutex<Spent>,
@@ -142,8 +142,7 @@ impl Ledger {
             connections: AtomicUsize::new(0),
             subscriptions: AtomicUsize::new(0),
             unsent: Arc::default(),
-            filter_values: Arc::default(),
-            sync_ids: Arc::default(),
+            held: Default::default(),
             all_subscriptions: Arc::clone(&self.subscriptions),
             spent: Mutex::new(Spent { level: Duration::ZERO, at: now }),
         }
@@ -177,14 +176,10 @@ impl Account {
         &self.unsent
     }
 
-    /// Returns the counter of the values of the client's filters. The owner of the filters updates it.
-    pub fn filter_values(&self) -> &Arc<AtomicUsize> {
-        &self.filter_values
-    }
-
-    /// Returns the counter of the ids of the client's negentropy sessions. The owner of the sessions updates it.
-    pub fn sync_ids(&self) -> &Arc<AtomicUsize> {
-        &self.sync_ids
+    /// Returns a counter of what a protocol holds for the client; there are [`HOLDINGS`]. The protocol updates it, and
+    /// has a name for its number.
+    pub fn held(&self, number: usize) -> &Arc<AtomicUsize> {
+        &self.held[number]
     }
 
     /// Charges time worked and bytes moved.

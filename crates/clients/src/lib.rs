@@ -1,9 +1,8 @@
 //! Accounting for clients: their keys, their use of resources, fair turns, and limits as an operator writes them.
 //!
 //! All protocol servers use this crate; it knows none of their protocols. Suggested reading order: keys of clients
-//! (`client_key`, `forwarded`), use of resources (`hold`, `ledger`, `rate`, `slowest`), fair turns (`fair`,
-//! `recent_clients`, `turns`, `places`, `inbox`), stalls of the disk (`disk_stall`), and the text forms of limits
-//! (`bound`, `bounds`).
+//! (`client_key`, `forwarded`), use of resources (`hold`, `ledger`, `rate`, `slowest`), fair turns (`fair`, `turns`,
+//! `places`, `inbox`), stalls of the disk (`disk_stall`), and the text forms of limits (`bound`, `bounds`).
 //!
 //! A *client* is an IPv4 address, an IPv6 network or a Tor circuit; it is never logged. Every message and every page is
 //! a turn of its client, so a client that floods mostly delays itself. Requests are queued first, and refused only when
@@ -49,7 +48,6 @@ mod disk_stall;
 mod fair;
 mod inbox;
 mod places;
-mod recent_clients;
 mod turns;
 
 // Limits as text.
@@ -68,7 +66,7 @@ pub use fair::ClientId;
 pub use forwarded::{Forwarding, is_proxy};
 pub use hold::{Held, Quota, UsedUp};
 pub use inbox::{Inbox, Room, Worker};
-pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, Ledger, Overdrawn};
+pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, HOLDINGS, Ledger, Overdrawn};
 pub use places::{PlaceBounds, Places, TooManyHalfOpen};
 pub use rate::{Buckets, Rate};
 pub use slowest::{SlowKind, Slowest};

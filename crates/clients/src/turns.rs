@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::fair::{ClientId, FairQueue};
-use crate::recent_clients::RecentClients;
+use crate::fair::{ClientId, FairQueue, RecentClients};
 
 /// Length of a turn while others wait: longer than nearly every request, and long against a wake-up.
 const QUANTUM: Duration = Duration::from_millis(2);
@@ -121,8 +120,7 @@ impl<P: Payer> Turns<P> {
     }
 
     /// Takes a turn if it need not wait.
-    pub fn try_take(self: &Arc<Self>, payer: &Arc<P>) -> Option<Turn<P>> {
-        let now = Instant::now();
+    pub fn try_take(self: &Arc<Self>, payer: &Arc<P>, now: Instant) -> Option<Turn<P>> {
         self.taken(&mut self.queue.lock(), payer, now).then(|| self.turn(Arc::clone(payer), now))
     }
 
@@ -227,17 +225,23 @@ impl<P: Payer> Queue<P> {
 impl<P: Payer> Turn<P> {
     /// Returns `true` when others wait, or came while one client held most turns, and the turn has lasted long enough.
     pub fn is_over(&self) -> bool {
-        let is_wanted =
-            || self.turns.waiting.load(Ordering::Relaxed) > 0 || self.turns.has_excess.load(Ordering::Relaxed);
-        is_wanted() && self.since.elapsed() > QUANTUM
+        self.is_over_at(Instant::now)
+    }
+
+    fn is_over_at(&self, now: impl FnOnce() -> Instant) -> bool {
+        let turns = &self.turns;
+        let may_be = turns.waiting.load(Ordering::Relaxed) > 0 || turns.has_excess.load(Ordering::Relaxed);
+        may_be && now().saturating_duration_since(self.since) > QUANTUM
     }
 
     /// Returns `true` when another client waits, or its own holds too many turns by now, and the turn has lasted long
     /// enough. Unlike [`Self::is_over`] it stays `false` for further requests of its own client.
     pub fn is_wanted(&self) -> bool {
-        let turns = &self.turns;
-        let may_be = turns.waiting.load(Ordering::Relaxed) > 0 || turns.has_excess.load(Ordering::Relaxed);
-        may_be && self.since.elapsed() > QUANTUM && turns.queue.lock().fair.wants_back(self.payer.client_id())
+        self.is_wanted_at(Instant::now)
+    }
+
+    fn is_wanted_at(&self, now: impl FnOnce() -> Instant) -> bool {
+        self.is_over_at(now) && self.turns.queue.lock().fair.wants_back(self.payer.client_id())
     }
 
     /// Charges the client for the time since the turn began, or since the last call.
@@ -249,7 +253,7 @@ impl<P: Payer> Turn<P> {
     /// Becomes a turn of another resource, if one is free.
     pub fn move_to(&mut self, turns: &Arc<Turns<P>>) {
         if !Arc::ptr_eq(&self.turns, turns)
-            && let Some(turn) = turns.try_take(&self.payer)
+            && let Some(turn) = turns.try_take(&self.payer, Instant::now())
         {
             *self = turn;
         }
@@ -269,7 +273,7 @@ impl<P: Payer> Drop for Turn<P> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::recent_clients::RECENT;
+    use crate::fair::RECENT;
 
     #[derive(Debug)]
     struct Client {
@@ -295,8 +299,8 @@ mod tests {
     async fn turn_goes_to_a_waiter_that_has_not_given_up() {
         let clients: Vec<_> = (0..3).map(client).collect();
         let turns = Turns::new(1, 1);
-        let held = turns.try_take(&clients[0]).unwrap();
-        assert!(turns.try_take(&clients[1]).is_none());
+        let held = turns.try_take(&clients[0], Instant::now()).unwrap();
+        assert!(turns.try_take(&clients[1], Instant::now()).is_none());
         let waits = |client: &Arc<Client>| {
             let (turns, client) = (Arc::clone(&turns), Arc::clone(client));
             tokio::spawn(async move { turns.take(&client).await })
@@ -316,15 +320,15 @@ mod tests {
         assert_eq!(turn.payer.id, ClientId::Connection(2));
         assert_eq!(turns.waiting().turns, 1);
         drop(turn);
-        assert!(turns.try_take(&clients[0]).is_some());
+        assert!(turns.try_take(&clients[0], Instant::now()).is_some());
     }
 
     #[tokio::test]
     async fn a_turn_is_over_only_when_others_wait() {
         let turns = Turns::new(1, 1);
         let turn = turns.take(&client(1)).await;
-        std::thread::sleep(QUANTUM * 2);
-        assert!(!turn.is_over());
+        let later = turn.since + QUANTUM * 2;
+        assert!(!turn.is_over_at(|| later));
         let waiting = tokio::spawn({
             let (turns, client) = (Arc::clone(&turns), client(2));
             async move { turns.take(&client).await }
@@ -332,7 +336,7 @@ mod tests {
         while turns.waiting().now == 0 {
             tokio::task::yield_now().await;
         }
-        assert!(turn.is_over());
+        assert!(turn.is_over_at(|| later) && !turn.is_over_at(|| turn.since));
         drop(turn);
         drop(waiting.await.unwrap());
     }
@@ -341,21 +345,22 @@ mod tests {
     async fn a_client_has_every_processor_alone_and_half_among_others() {
         let turns = Turns::of_processors(4);
         let [busy, other] = [1, 2].map(client);
-        let taken = || std::iter::from_fn(|| turns.try_take(&busy)).collect::<Vec<_>>();
-        let held = taken();
+        let start = Instant::now();
+        let taken = |now| std::iter::from_fn(|| turns.try_take(&busy, now)).collect::<Vec<_>>();
+        let held = taken(start);
         assert_eq!(held.len(), 4);
-        let asked = turns.try_take(&other).unwrap();
-        std::thread::sleep(QUANTUM * 2);
-        assert!(held[0].is_over(), "nobody waits, and it has more than half");
+        let asked = turns.try_take(&other, start).unwrap();
+        let later = start + QUANTUM * 2;
+        assert!(held[0].is_over_at(|| later), "nobody waits, and it has more than half");
         drop(held);
-        assert!(!asked.is_over());
-        assert_eq!(taken().len(), 2);
+        assert!(!asked.is_over_at(|| later));
+        assert_eq!(taken(later).len(), 2);
         drop(asked);
-        assert_eq!(taken().len(), 2, "it has just asked");
-        std::thread::sleep(RECENT);
-        assert_eq!(taken().len(), 4);
-        drop(turns.try_take(&other));
-        let held = taken();
+        assert_eq!(taken(later).len(), 2, "it has just asked");
+        let later = later + RECENT;
+        assert_eq!(taken(later).len(), 4);
+        drop(turns.try_take(&other, later));
+        let held = taken(later);
         assert_eq!(held.len(), 2);
         let waiting = tokio::spawn({
             let (turns, busy) = (Arc::clone(&turns), Arc::clone(&busy));
@@ -406,13 +411,13 @@ mod tests {
         while turns.waiting().now < 1 {
             tokio::task::yield_now().await;
         }
-        std::thread::sleep(QUANTUM * 2);
-        assert!(turn.is_over() && !turn.is_wanted());
+        let later = turn.since + QUANTUM * 2;
+        assert!(turn.is_over_at(|| later) && !turn.is_wanted_at(|| later));
         let others = waits(Queueing::Last, &other, "other");
         while turns.waiting().now < 2 {
             tokio::task::yield_now().await;
         }
-        assert!(turn.is_wanted());
+        assert!(turn.is_wanted_at(|| later));
         let resumed = waits(Queueing::First, &own, "resumed");
         while turns.waiting().now < 3 {
             tokio::task::yield_now().await;

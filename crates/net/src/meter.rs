@@ -164,19 +164,11 @@ impl Meter {
         Pool { bytes: Arc::clone(self.account.unsent()), bytes_max: self.unsent_bytes_max }
     }
 
-    /// Values of the filters that its client has asked for, over all of its connections. `None` is no bound.
-    pub fn filter_values(&self, client: Option<usize>) -> Quota {
-        self.quota(self.account.filter_values(), client)
-    }
-
-    /// Ids of the negentropy sessions of its client, over all of its connections. `None` is no bound.
-    pub fn sync_ids(&self, client: Option<usize>) -> Quota {
-        self.quota(self.account.sync_ids(), client)
-    }
-
-    fn quota(&self, held: &Arc<AtomicUsize>, client: Option<usize>) -> Quota {
+    /// Returns the quota of what the protocol holds for its client, over all of its connections, under this number (see
+    /// [`Account::held`]). `None` is no bound.
+    pub fn held(&self, number: usize, client: Option<usize>) -> Quota {
         let most = client.map_or(usize::MAX, |client| client.saturating_mul(self.client().clients() as usize));
-        Quota::of(Arc::clone(held), most)
+        Quota::of(Arc::clone(self.account.held(number)), most)
     }
 
     /// Asks the connection to end.

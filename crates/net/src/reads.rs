@@ -170,13 +170,13 @@ impl Reads {
                 // Known since it was queued.
                 break;
             }
-            if let Some(turn) = self.processors.try_take(meter) {
+            if let Some(turn) = self.processors.try_take(meter, Instant::now()) {
                 return ReadTurns { long: Some(long), turn };
             }
             drop(long);
             let turn = self.processors.take_at(queueing, meter).await;
             if !waits()
-                && let Some(long) = self.long.try_take(&client)
+                && let Some(long) = self.long.try_take(&client, Instant::now())
             {
                 return ReadTurns { long: Some(long), turn };
             }

@@ -24,6 +24,11 @@ use crate::writing::{
     CurrentRules, Depot, Destination, Gathering, Health, Ingest, Threads, compaction, indexing, recovery,
 };
 
+/// Numbers of what the relay holds for a client ([`Meter::held`](birdhouse_net::Meter::held)): values of the filters
+/// that it has asked for, and ids of its negentropy sessions.
+pub(crate) const FILTER_VALUES: usize = 0;
+pub(crate) const SYNC_IDS: usize = 1;
+
 /// A relay and everything that its connections share.
 pub struct Relay {
     pub(crate) events: Arc<Events>,

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use birdhouse_chain::giving_way;
 use birdhouse_clients::ReadWatch;
@@ -63,7 +64,7 @@ impl Job {
         let Reads { processors, disk, .. } = &*self.service.reads;
         let turns = if self.is_stalled() { disk } else { processors };
         while self.reads.readers() < self.readers_wanted() {
-            let Some(turn) = turns.try_take(&self.client().meter) else { return };
+            let Some(turn) = turns.try_take(&self.client().meter, Instant::now()) else { return };
             self.spawn_reader(turn);
         }
     }

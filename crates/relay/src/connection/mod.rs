@@ -39,7 +39,7 @@ use crate::message;
 use crate::message::{Answer, ClientMessage, Outcome, Refused, SubscriptionId, is_event, refused};
 use crate::plugin::Question;
 use crate::policy::{Identity, try_again};
-use crate::relay::Relay;
+use crate::relay::{Relay, SYNC_IDS};
 use crate::rules::Verdict;
 use crate::stored::{Stored, Tally, words_are_missing};
 use crate::writing::{EventRoom, Submission};
@@ -130,7 +130,7 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         subscriptions: HashMap::new(),
         next_number: 0,
         running: VecDeque::new(),
-        syncs: Sessions::new([guard.meter.sync_ids(limits.client_sync_ids), relay.sync_ids.clone()]),
+        syncs: Sessions::new([guard.meter.held(SYNC_IDS, limits.client_sync_ids), relay.sync_ids.clone()]),
         pause_until: None,
     };
     let greeting = message::auth(connection.identity.challenge());
@@ -460,8 +460,8 @@ impl Connection<'_> {
     async fn run_next_query(&mut self) -> Step {
         match self.running.pop_front() {
             None => Ok(()),
-            Some(Running::Req(id, number, stored)) => self.show(id, number, stored).await,
-            Some(Running::Count(id, stored, tally)) => self.count_on(id, stored, tally).await,
+            Some(Running::Req(id, number, stored)) => self.send_page(id, number, stored).await,
+            Some(Running::Count(id, stored, tally)) => self.run_count(id, stored, tally).await,
             Some(Running::Sync(id, number)) => self.run_sync(id, number).await,
         }
     }

@@ -15,6 +15,7 @@ use super::{Connection, Ending, Running, Step};
 use crate::clock::now;
 use crate::limits::{COUNT_ROWS, PAGE_BYTES, PAGE_ROWS};
 use crate::message::SubscriptionId;
+use crate::relay::FILTER_VALUES;
 use crate::stored::{Asked, Next, Stored, Tally};
 
 /// Turns as the time that a page has.
@@ -30,7 +31,7 @@ impl Pace for TurnPace<'_> {
 impl Connection<'_> {
     /// Counts the values of filters for as long as they are needed.
     pub(super) fn hold(&self, filters: &[Filter]) -> Result<Arc<Held>, Rejection> {
-        let client = self.meter.filter_values(self.relay.settings.limits.client_subscription_values);
+        let client = self.meter.held(FILTER_VALUES, self.relay.settings.limits.client_subscription_values);
         let held = Held::of(&client, &self.relay.filter_values, filters.iter().map(Filter::weight).sum());
         held.map(Arc::new).map_err(|used_up| {
             let why = match used_up {
@@ -41,7 +42,7 @@ impl Connection<'_> {
         })
     }
 
-    pub(super) async fn show(&mut self, id: SubscriptionId, number: u64, mut stored: Stored) -> Step {
+    pub(super) async fn send_page(&mut self, id: SubscriptionId, number: u64, mut stored: Stored) -> Step {
         if self.subscriptions.get(&id).is_none_or(|open| open.number != number) {
             return Ok(()); // closed meanwhile
         }
@@ -81,7 +82,7 @@ impl Connection<'_> {
         }
     }
 
-    pub(super) async fn count_on(&mut self, id: SubscriptionId, mut stored: Stored, mut tally: Tally) -> Step {
+    pub(super) async fn run_count(&mut self, id: SubscriptionId, mut stored: Stored, mut tally: Tally) -> Step {
         if let Err(rejection) = self.within_share() {
             return self.close(&id, &rejection).await;
         }
