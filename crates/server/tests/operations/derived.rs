@@ -80,6 +80,9 @@ fn the_operator_sees_verifies_and_backs_up_a_derived_index() {
 
     // Without the folder, `birdhouse index` computes them, also where nothing serves them.
     std::fs::remove_dir_all(&folder).unwrap();
-    assert_said(server.run("index", &["--block-filters=on"]), (true, "the index was built before; caught up to height 10"));
+    assert_said(
+        server.run("index", &["--block-filters=on"]),
+        (true, "the index was built before; caught up to height 10"),
+    );
     assert_said(server.run("verify", &[]), (true, "verified filters, computed below height 11: 11 blocks, 0 diff"));
 }
