@@ -20,9 +20,7 @@ use birdhouse_relay::Relay;
 
 pub(crate) use self::page::{Page, count_of};
 pub(crate) use self::rates::{Counts, PerSecond, Rates, SAMPLE_INTERVAL};
-pub(crate) use self::service::{ELECTRUM, OnPanic, Overview, Service};
-#[cfg(feature = "demo")]
-pub(crate) use self::service::{EXPLORER, RELAY, REST};
+pub(crate) use self::service::{ELECTRUM, EXPLORER, OnPanic, Overview, RELAY, REST, Service};
 #[cfg(test)]
 pub(crate) use self::service::{Serving, Stopped};
 use crate::config::Options;
