@@ -63,7 +63,7 @@ pub struct Account {
     subscriptions: AtomicUsize,
     /// Bytes of replies that the client has not read.
     unsent: Arc<AtomicUsize>,
-    /// What a protocol holds for the client, by numbers of the protocol's own.
+    /// Counters of what a protocol holds for the client, by numbers of the protocol's own.
     held: [Arc<AtomicUsize>; HOLDINGS],
     /// The sum over all accounts.
     all_subscriptions: Arc<AtomicUsize>,
