@@ -33,21 +33,19 @@ impl DiskStall {
 
     /// Does a short read on this thread, and records it if it was slow and the thread gave up its processor.
     pub fn watch<T>(&self, read: impl FnOnce() -> T) -> T {
-        let mut watch = ReadWatch::begin();
+        let (began, waits) = (Instant::now(), times_waited());
         let answer = read();
-        if watch.has_waited() {
-            self.record(watch.began);
+        if began.elapsed() > SLOW_READ && times_waited() > waits {
+            self.record(Instant::now());
         }
         answer
     }
 
-    /// Does a read of up to some milliseconds on this thread, and records it if moreover the thread was away for most
-    /// of the time: such reads have short waits for locks.
+    /// Does a read of up to some milliseconds on this thread, and records it if [`ReadWatch`] says that it waited.
     pub fn watch_page<T>(&self, read: impl FnOnce() -> T) -> T {
-        let (before, mut watch) = (worked(), ReadWatch::begin());
-        let began = watch.began;
+        let mut watch = ReadWatch::begin();
         let answer = read();
-        if watch.has_waited() && worked().saturating_sub(before) * 2 < watch.began - began {
+        if watch.has_waited() {
             self.record(watch.began);
         }
         answer
@@ -77,29 +75,50 @@ impl DiskStall {
     }
 }
 
-/// Watches the short reads that a thread does one after the other.
+/// Watches the reads of up to some milliseconds that a thread does one after the other. They wait for locks, too: those
+/// that make large answers for the memory of the process.
 #[derive(Debug)]
 pub struct ReadWatch {
     /// The beginning of the read under way.
     began: Instant,
-    /// Number of times that the thread had given up its processor before.
+    /// The state at the end of the last slow read.
+    sample: Sample,
+}
+
+/// Times of one thread, as far as they are cheap.
+#[derive(Debug)]
+struct Sample {
+    at: Instant,
+    worked: Duration,
+    /// Number of times that the thread had given up its processor.
     waits: i64,
+}
+
+impl Sample {
+    fn of_this_thread() -> Self {
+        Self { at: Instant::now(), worked: worked(), waits: times_waited() }
+    }
 }
 
 impl ReadWatch {
     /// Begins a read on this thread.
     pub fn begin() -> Self {
-        Self { began: Instant::now(), waits: times_waited() }
+        let sample = Sample::of_this_thread();
+        Self { began: sample.at, sample }
     }
 
-    /// Ends a read, and begins the next one. Returns true if it was slow and the thread gave up its processor.
+    /// Ends a read, and begins the next one. Returns true if it was slow, and the thread gave up its processor and was
+    /// away for most of the time.
     pub fn has_waited(&mut self) -> bool {
         let began = std::mem::replace(&mut self.began, Instant::now());
-        if self.began - began <= SLOW_READ {
+        let time = self.began - began;
+        if time <= SLOW_READ {
             return false;
         }
-        let waits = std::mem::replace(&mut self.waits, times_waited());
-        self.waits > waits
+        let before = std::mem::replace(&mut self.sample, Sample::of_this_thread());
+        // Fast reads since the last slow one have worked nearly all of their time.
+        let away = (self.sample.at - before.at).saturating_sub(self.sample.worked.saturating_sub(before.worked));
+        self.sample.waits > before.waits && away * 2 > time
     }
 }
 
@@ -195,6 +214,9 @@ mod tests {
         };
         assert!(is_stall(|stall| stall.watch(|| std::thread::sleep(SLOW_READ * 10))));
         assert!(is_stall(|stall| stall.watch_page(|| std::thread::sleep(SLOW_READ * 10))));
+        let mut watch = ReadWatch::begin();
+        std::thread::sleep(SLOW_READ * 10);
+        assert!(watch.has_waited() && !watch.has_waited(), "the next read has not begun to wait");
         // A thread that waits for a processor after its sleep was away by itself for a smaller part.
         assert!((0..50).any(|_| is_stall(|stall| {
             let began = BegunRead::begin();
