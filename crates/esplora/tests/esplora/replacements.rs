@@ -2,27 +2,14 @@
 
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
-use bitcoin::Transaction;
 use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// A payment, and two versions that replaced it one after the other.
-fn versions(world: &mut World) -> [Transaction; 3] {
-    let payment = [Payment::to_lock(Lock::new(Form::P2wpkh, 91), 70_000)];
-    let first = world.live.pay(&payment).unwrap();
-    world.sync();
-    let second = world.live.replace(&first, &payment, 20_000).unwrap();
-    world.sync();
-    let third = world.live.replace(&second, &payment, 40_000).unwrap();
-    world.sync();
-    [first, second, third]
-}
-
 #[test]
 fn a_replaced_transaction_has_a_tree_of_versions() {
     let mut world = World::small(131);
-    let [first, second, third] = versions(&mut world).map(|version| version.compute_txid().to_string());
+    let [first, second, third] = world.versions().map(|version| version.compute_txid().to_string());
     let asked = |txid: &str| world.rest.json(&format!("/api/v1/tx/{txid}/rbf"));
     let (of_first, of_second, of_third) = (asked(&first), asked(&second), asked(&third));
     assert_eq!((&of_first["replaces"], &of_second["replaces"]), (&Value::Null, &json!([first])));

@@ -12,9 +12,11 @@ use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::Size;
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, Options};
-use bitcoin::Network;
 use bitcoin::constants::genesis_block;
+use bitcoin::{Network, Transaction};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -74,6 +76,18 @@ impl World {
     /// Follows the node to its tip and mempool.
     pub(crate) fn sync(&self) {
         self.rest.sync();
+    }
+
+    /// Makes a payment, and two versions that replace it one after the other.
+    pub(crate) fn versions(&mut self) -> [Transaction; 3] {
+        let payment = [Payment::to_lock(Lock::new(Form::P2wpkh, 91), 70_000)];
+        let first = self.live.pay(&payment).unwrap();
+        self.sync();
+        let second = self.live.replace(&first, &payment, 20_000).unwrap();
+        self.sync();
+        let third = self.live.replace(&second, &payment, 40_000).unwrap();
+        self.sync();
+        [first, second, third]
     }
 }
 

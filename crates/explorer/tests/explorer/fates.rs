@@ -13,18 +13,6 @@ use crate::world::World;
 /// Seconds after which a node drops a transaction from its mempool (`-mempoolexpiry`, 336 hours).
 const EXPIRY_S: u64 = 336 * 3600;
 
-/// A payment, and two versions that replaced it one after the other.
-fn versions(world: &mut World) -> [Transaction; 3] {
-    let payment = [Payment::to_lock(Lock::new(Form::P2wpkh, 91), 70_000)];
-    let first = world.live.pay(&payment).unwrap();
-    world.sync();
-    let second = world.live.replace(&first, &payment, 20_000).unwrap();
-    world.sync();
-    let third = world.live.replace(&second, &payment, 40_000).unwrap();
-    world.sync();
-    [first, second, third]
-}
-
 /// True if the node has a transaction.
 fn has_node(world: &World, tx: &Transaction) -> bool {
     world.live.node().rpc("getmempoolentry", json!([tx.compute_txid()])).is_ok()
@@ -42,7 +30,7 @@ fn wait_until(is_met: impl Fn() -> bool) {
 #[test]
 fn a_replaced_transaction_and_its_replacements_tell_of_each_other() {
     let mut world = World::small(141);
-    let versions = versions(&mut world);
+    let versions = world.versions();
     assert_eq!(versions.each_ref().map(|version| has_node(&world, version)), [false, false, true]);
     let [first, second, third] = versions.each_ref().map(Transaction::compute_txid);
     for own in [first, second, third] {
