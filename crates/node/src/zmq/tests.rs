@@ -48,8 +48,8 @@ fn other_messages_than_sequence_are_ignored() {
     assert_eq!(parse(&[TOPIC.to_vec(), body(b"C")]), None);
 }
 
-/// Starts a publisher that greets, expects the subscription, and then sends the given bytes.
-fn publisher(says: Vec<Vec<u8>>) -> (String, thread::JoinHandle<()>) {
+/// Starts a publisher that greets, expects the subscription, and then sends the given bytes as they come.
+fn publisher(says: impl IntoIterator<Item = Vec<u8>> + Send + 'static) -> (String, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let publishing = thread::spawn(move || {
@@ -86,20 +86,27 @@ fn changes_follow_one_unknown_update() {
 fn gap_in_the_counter_is_an_unknown_update() {
     let state = State::default();
     let (sender, queue) = sync_channel(10);
-    let says = vec![framed(&parts(body(b"C"), 1)), framed(&parts(body(b"C"), 2)), framed(&parts(body(b"C"), 4))];
+    let (say, says) = sync_channel(3);
+    // One at a time: the gap must not be noted before the news of the connection is taken.
+    let say = move |counter| say.send(framed(&parts(body(b"C"), counter))).unwrap();
     let (address, publishing) = publisher(says);
     thread::scope(|scope| {
         let reading = scope.spawn(|| read(&address, &sender, &state));
+        say(1);
         queue.recv_timeout(Duration::from_secs(20)).unwrap();
         assert!(state.missed.swap(false, Ordering::AcqRel), "the connection is new");
+        say(2);
         queue.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert!(!state.missed.load(Ordering::Acquire));
         // The third message reveals a gap.
+        say(4);
         while !state.missed.load(Ordering::Acquire) {
             thread::sleep(Duration::from_millis(1));
         }
         state.stop.store(true, Ordering::Release);
         reading.join().unwrap().unwrap();
     });
+    drop(say);
     publishing.join().unwrap();
 }
 
