@@ -21,6 +21,7 @@
 //! | `build` | the first build |
 //! | `merging` | buried deltas and packs become one pack |
 //! | `filters` | compact block filters, and the chain of their headers, a derived index |
+//! | `tweaks` | silent payments: the tweaks of transactions, a derived index |
 //! | `tip` | the writer: [`Index`] follows a node, block by block or many at once; front ends, which follow what another process publishes |
 //!
 //! `verify` builds rows anew from blocks and compares them.
@@ -89,6 +90,7 @@ mod build;
 mod filters;
 mod merging;
 mod query;
+mod tweaks;
 
 mod tip;
 mod verify;
@@ -117,5 +119,8 @@ pub use state::{
     ScriptStats, Snapshot, Spender, UnconfirmedEntry, Unspent, Version,
 };
 pub use tip::{Index, MergeState, PackSize, Syncing, Update, is_same_index};
+pub use tweaks::{
+    Found, TransactionTweak, TweakDetail, TweakOutput, TweakOutputs, TweakRow, TweakRows, Tweaks, ValueClass,
+};
 pub use verify::VerifyReport;
 pub use work::{Pace, giving_way, paced};

@@ -44,4 +44,5 @@ mod transaction;
 pub use self::input::{Input, OUTPOINT_BYTES, Witness};
 pub use self::key::{CHANGE, DamagedTweak, KeyError, PAYMENTS_MAX, Payment, ScanKey};
 pub use self::scan::{Engine, Path, Row, Scanner};
+pub use self::script::taproot_key;
 pub use self::transaction::{Eligible, TWEAK_BYTES, TaprootOutput};

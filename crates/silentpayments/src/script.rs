@@ -21,8 +21,10 @@ pub(crate) fn is_p2wpkh(script: &[u8]) -> bool {
     script.len() == 22 && script.starts_with(&[0, 20])
 }
 
-/// The key of version 1 with 32 bytes.
-pub(crate) fn taproot_key(script: &[u8]) -> Option<&[u8; 32]> {
+/// Returns the key of a scriptPubKey that pays a taproot key, version 1 with 32 bytes
+/// ([BIP 341](https://github.com/bitcoin/bips/blob/master/bip-0341.mediawiki)). Not every value is the x coordinate of
+/// a point.
+pub fn taproot_key(script: &[u8]) -> Option<&[u8; 32]> {
     script.strip_prefix(&[OP_1, 32])?.try_into().ok()
 }
 

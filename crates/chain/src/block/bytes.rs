@@ -78,7 +78,7 @@ impl<'a> Cursor<'a> {
     /// Reads a `CompactSize` that counts or measures items inside these bytes. A value above the number of bytes left
     /// is an error.
     #[inline]
-    pub(super) fn length(&mut self, what: &'static str) -> Result<usize, Malformed> {
+    pub(crate) fn length(&mut self, what: &'static str) -> Result<usize, Malformed> {
         let length = self.compact_size(what)?;
         match usize::try_from(length) {
             Ok(length) if length <= self.bytes.len() - self.at => Ok(length),

@@ -19,6 +19,7 @@ pub(crate) use self::bytes::{
 pub(crate) use self::parse::{Block, is_indexed, outpoints_of, output_of, txid_of};
 pub use self::parse::{BlockError, proved_txids};
 pub use self::proved::ProvedBlock;
+pub(crate) use self::proved::ProvedTransaction;
 pub(crate) use self::sigops::{Program, sigop_cost};
 pub(crate) use self::spent::{Origin, SpentOutputs};
 pub(crate) use self::touches::{BlockTouches, Funded, Spent};

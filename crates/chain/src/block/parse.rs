@@ -4,6 +4,8 @@
 //! over ([BIP 144](https://github.com/bitcoin/bips/blob/master/bip-0144.mediawiki)) is a copy. All txids of a block are
 //! hashed together.
 
+use std::ops::Range;
+
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
@@ -43,6 +45,19 @@ pub(super) struct TxSpan {
     witness: Option<usize>,
     /// Index past its last input in the block's list.
     inputs_end: usize,
+    /// Index past its last output in the block's list.
+    outputs_end: usize,
+}
+
+/// One transaction inside a block, with what lies in the block's lists.
+#[derive(Debug)]
+pub(super) struct TransactionSpans<'a> {
+    /// Its index in the block.
+    pub(super) index: usize,
+    pub(super) raw: &'a [u8],
+    /// Its inputs in the block's list; none of a coinbase.
+    pub(super) inputs: Range<usize>,
+    pub(super) outputs: &'a [Output<'a>],
 }
 
 /// One input, except the coinbase's, which spends nothing.
@@ -141,8 +156,25 @@ impl<'a> Block<'a> {
             }
         }
         cursor.take(4, "locktime")?;
-        self.txs.push(TxSpan { start, end: cursor.position(), witness, inputs_end: self.inputs.len() });
+        self.txs.push(TxSpan {
+            start,
+            end: cursor.position(),
+            witness,
+            inputs_end: self.inputs.len(),
+            outputs_end: self.outputs.len(),
+        });
         Ok(())
+    }
+
+    /// The bytes, inputs and outputs of each transaction, in block order.
+    pub(super) fn spans(&self) -> impl Iterator<Item = TransactionSpans<'_>> {
+        let (mut input, mut output) = (0, 0);
+        self.txs.iter().enumerate().map(move |(index, span)| {
+            let inputs = input..span.inputs_end;
+            let outputs = &self.outputs[output..span.outputs_end];
+            (input, output) = (span.inputs_end, span.outputs_end);
+            TransactionSpans { index, raw: &self.bytes[span.start..span.end], inputs, outputs }
+        })
     }
 
     /// The txids, in block order.

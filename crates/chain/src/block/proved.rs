@@ -2,7 +2,9 @@
 //!
 //! A block is hashed once: the reader of block files proves it by its txids, and passes these on.
 
-use crate::block::parse::{Block, BlockError};
+use std::ops::Range;
+
+use crate::block::parse::{Block, BlockError, Output, TransactionSpans};
 use crate::block::spent::SpentOutputs;
 use crate::names::Hash256;
 use crate::outside::SpentBytes;
@@ -13,6 +15,28 @@ pub struct ProvedBlock<'a> {
     pub(super) block: Block<'a>,
     pub(super) txids: Vec<Hash256>,
     pub(super) spent: SpentOutputs,
+}
+
+/// A transaction of a proved block, and what it spends.
+#[derive(Debug)]
+pub(crate) struct ProvedTransaction<'a> {
+    /// Its index in the block.
+    pub(crate) index: usize,
+    /// Serialised, with witness.
+    pub(crate) raw: &'a [u8],
+    /// All its outputs.
+    pub(crate) outputs: &'a [Output<'a>],
+    spent: &'a SpentOutputs,
+    /// Its inputs among those of the block.
+    inputs: Range<usize>,
+}
+
+impl<'a> ProvedTransaction<'a> {
+    /// Returns the scriptPubKeys of the outputs that it spends, in the order of its inputs.
+    pub(crate) fn spent_scripts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let spent = self.spent;
+        self.inputs.clone().map(|at| spent.script(at))
+    }
 }
 
 impl<'a> ProvedBlock<'a> {
@@ -54,6 +78,17 @@ impl<'a> ProvedBlock<'a> {
     /// Returns the scriptPubKeys of all outputs, in the order of the block.
     pub fn funded_scripts(&self) -> impl Iterator<Item = &'a [u8]> {
         self.block.outputs.iter().map(|output| output.script)
+    }
+
+    /// Returns the transactions in the order of the block, without the coinbase.
+    pub(crate) fn transactions(&self) -> impl Iterator<Item = ProvedTransaction<'_>> {
+        self.block.spans().skip(1).map(|TransactionSpans { index, raw, inputs, outputs }| ProvedTransaction {
+            index,
+            raw,
+            outputs,
+            spent: &self.spent,
+            inputs,
+        })
     }
 
     /// Returns the scriptPubKeys of the spent outputs, in the order of the inputs. The coinbase has none.

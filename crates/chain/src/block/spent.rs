@@ -96,14 +96,15 @@ impl SpentOutputs {
         self.origins.get(at).copied()
     }
 
+    /// The scriptPubKey of the output that input number `at` spends.
+    pub(super) fn script(&self, at: usize) -> &[u8] {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.scripts[start..self.ends[at]]
+    }
+
     /// The output that input number `at` spends. Only for undo data, which has heights.
     pub(super) fn output(&self, at: usize) -> SpentOutput<'_> {
-        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        SpentOutput {
-            height: self.origins[at].height,
-            value: self.values[at],
-            script: &self.scripts[start..self.ends[at]],
-        }
+        SpentOutput { height: self.origins[at].height, value: self.values[at], script: self.script(at) }
     }
 
     fn push_tx_out(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {

@@ -74,13 +74,36 @@ impl Column {
 
     /// Reads the records of some blocks, concatenated.
     pub(super) fn read(&self, blocks: Range<u32>) -> Result<Vec<u8>> {
-        let (start, end) = (self.end(blocks.start)?, self.end(blocks.end)?);
-        let count = end.checked_sub(start).and_then(|count| usize::try_from(count).ok());
-        let count = count.ok_or_else(|| Error::truncated_array(self.spec, end, start))?;
+        let (start, count) = (self.end(blocks.start)?, self.count(blocks)?);
         if count == 0 {
             return Ok(Vec::new());
         }
-        Ok(self.records.read_run(start, count)?)
+        Ok(self.records.read_run(start, usize::try_from(count).expect("fewer records than bytes of memory"))?)
+    }
+
+    /// Returns the number of records of some blocks.
+    pub(super) fn count(&self, blocks: Range<u32>) -> Result<u64> {
+        let (start, end) = (self.end(blocks.start)?, self.end(blocks.end)?);
+        end.checked_sub(start).ok_or_else(|| Error::truncated_array(self.spec, end, start))
+    }
+
+    /// Returns the number of records up to the end of each of some blocks, counted from the first one.
+    pub(super) fn ends(&self, blocks: Range<u32>) -> Result<Vec<usize>> {
+        let Some(ends) = &self.ends else { return Ok((1..=blocks.len()).collect()) };
+        if blocks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let start = self.end(blocks.start)?;
+        let bytes = ends.array.read_run(blocks.start.into(), blocks.len())?;
+        let (records, _) = bytes.as_chunks();
+        let mut before = start;
+        let ends = records.iter().map(|record| {
+            let end = u64::from_le_bytes(*record);
+            let is_less = std::mem::replace(&mut before, end) > end;
+            let count = usize::try_from(end.wrapping_sub(start)).ok().filter(|_| !is_less);
+            count.ok_or_else(|| Error::truncated_array(self.spec, end, start))
+        });
+        ends.collect()
     }
 
     /// Returns the number of records of the first `blocks` blocks.

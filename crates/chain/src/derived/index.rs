@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::column::Column;
 use super::locator::{Chain, Locator};
-use super::{Derived, Records};
+use super::{Derived, DerivedArray, Records};
 use crate::block::ProvedBlock;
 use crate::error::{Error, Result};
 use crate::names::Height;
@@ -98,6 +98,16 @@ impl DerivedIndex {
         self.derived.name()
     }
 
+    /// Returns its arrays.
+    pub fn arrays(&self) -> &'static [DerivedArray] {
+        self.derived.arrays()
+    }
+
+    /// Returns the height of the first block that gives records.
+    pub fn start(&self) -> Height {
+        self.derived.start()
+    }
+
     /// Returns the height after the last block of a snapshot's chain whose records are there. All from
     /// [`Derived::start`] on are.
     pub fn len(&self, at: &Snapshot) -> u32 {
@@ -120,13 +130,41 @@ impl DerivedIndex {
     /// # Errors
     /// Failures of the store.
     pub fn read(&self, at: &Snapshot, array: usize, heights: Range<Height>) -> Result<Option<Vec<u8>>> {
+        self.of_blocks(at, heights, |blocks| self.columns[array].read(blocks))
+    }
+
+    /// Returns the number of records of some blocks in the array with this number; `None` as [`Self::read`].
+    ///
+    /// # Errors
+    /// Failures of the store.
+    pub fn count(&self, at: &Snapshot, array: usize, heights: Range<Height>) -> Result<Option<u64>> {
+        self.of_blocks(at, heights, |blocks| self.columns[array].count(blocks))
+    }
+
+    /// Returns the number of records in the array with this number up to the end of each of some blocks, counted from
+    /// the first one; `None` as [`Self::read`].
+    ///
+    /// # Errors
+    /// Failures of the store.
+    pub fn ends(&self, at: &Snapshot, array: usize, heights: Range<Height>) -> Result<Option<Vec<usize>>> {
+        self.of_blocks(at, heights, |blocks| self.columns[array].ends(blocks))
+    }
+
+    /// Reads of some blocks of a snapshot's chain, which are counted from [`Derived::start`] on, while none is cut;
+    /// `None` if their records are not all there.
+    fn of_blocks<T>(
+        &self,
+        at: &Snapshot,
+        heights: Range<Height>,
+        read: impl FnOnce(Range<u32>) -> Result<T>,
+    ) -> Result<Option<T>> {
         let locator = self.locator.read();
         if heights.end.0 > self.end_of(&locator, at) || heights.start > heights.end {
             return Ok(None);
         }
         let start = self.derived.start().0;
         let Some(first) = heights.start.0.checked_sub(start) else { return Ok(None) };
-        self.columns[array].read(first..heights.end.0 - start).map(Some)
+        read(first..heights.end.0 - start).map(Some)
     }
 
     /// Returns its progress on the way to the tip of `at`; to the end of the chain that is built, of which `built` has

@@ -4,7 +4,7 @@
 //! holds one state of both, so history, status, balance and unspent outputs agree.
 
 use bitcoin::hashes::Hash as _;
-use bitcoin::{OutPoint, Txid};
+use bitcoin::{Amount, OutPoint, TxOut, Txid};
 
 use crate::block::output_of;
 use crate::error::{Error, Result};
@@ -86,9 +86,8 @@ impl Snapshot {
             return Ok(Some(FoundOutput { outpoint, scripthash, value: pay.value, funding, spender }));
         }
         let Some(txnum) = self.find_txnums(&[outpoint.txid.to_byte_array()])?[0] else { return Ok(None) };
-        let Some(Pay { scripthash: Some(scripthash), value, .. }) = self.output_in(txnum, outpoint.vout)? else {
-            return Ok(None);
-        };
+        let Some(output) = self.output_in(txnum, outpoint.vout)? else { return Ok(None) };
+        let Pay { scripthash: Some(scripthash), value, .. } = Pay::of_output(&output) else { return Ok(None) };
         let funding = Confirmation::Confirmed(self.height_of(txnum)?);
         let spender = match self.mempool.spender(&outpoint) {
             None => self.confirmed_spender(outpoint, txnum, &scripthash)?,
@@ -98,16 +97,20 @@ impl Snapshot {
     }
 
     /// Outputs in blocks, in the order of `outpoints`; `None` where there is no such output.
-    pub(crate) fn outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Pay>>> {
+    pub(crate) fn outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<TxOut>>> {
         let txids: Vec<Hash256> = outpoints.iter().map(|outpoint| outpoint.txid.to_byte_array()).collect();
         let found = self.find_txnums(&txids)?.into_iter().zip(outpoints);
         found.map(|(txnum, outpoint)| txnum.map_or(Ok(None), |txnum| self.output_in(txnum, outpoint.vout))).collect()
     }
 
-    fn output_in(&self, txnum: TxNum, vout: u32) -> Result<Option<Pay>> {
+    fn output_in(&self, txnum: TxNum, vout: u32) -> Result<Option<TxOut>> {
         let raw = self.raw_of(txnum)?;
         let output = output_of(&raw, vout).map_err(Error::unreadable_block)?;
-        Ok(output.map(|(script, value)| Pay::of(script, value)))
+        let tx_out = |(script, sats): (&[u8], u64)| TxOut {
+            script_pubkey: script.to_vec().into(),
+            value: Amount::from_sat(sats),
+        };
+        Ok(output.map(tx_out))
     }
 
     fn confirmed_spender(

@@ -218,6 +218,12 @@ impl Snapshot {
         self.reader().block_part(block, self.span_in_block(txnum, block)?)
     }
 
+    /// The bytes of the transaction at an index of a block; `None` beyond the tip or the block.
+    pub(crate) fn raw_at(&self, height: Height, index: u32) -> Result<Option<Vec<u8>>> {
+        let Some(block) = self.headers.get(height).filter(|block| index < block.tx_count) else { return Ok(None) };
+        self.raw_of(TxNum(block.first_txnum.0 + u64::from(index))).map(Some)
+    }
+
     fn span_in_block(&self, txnum: TxNum, block: &ChainBlock) -> Result<Span> {
         span_in(self.reader().get(txpos::TABLE, &span_key(txnum, block))?, txnum, block)
     }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use bitcoin::hashes::Hash as _;
-use bitcoin::{OutPoint, Txid};
+use bitcoin::{OutPoint, TxOut, Txid};
 use imbl::{HashMap, OrdMap, OrdSet};
 
 use crate::block::{Program, is_indexed};
@@ -49,6 +49,7 @@ pub struct MempoolTransaction {
     pub is_replaceable: bool,
     pub(crate) spends: Box<[Spend]>,
     pub(crate) pays: Box<[Pay]>,
+    pub(crate) tweak: Option<Box<[u8; 33]>>,
 }
 
 /// An input, with the output it spends.
@@ -78,6 +79,8 @@ pub struct Mempool {
     spenders: HashMap<OutPoint, Txid>,
     /// Txids in order of their insertion.
     arrivals: OrdMap<u64, Txid>,
+    /// The number of the next arrival. No number is used twice.
+    next_arrival: u64,
     /// Virtual bytes by fee rate, in tenths of sat/vB.
     rates: OrdMap<u64, u64>,
     vsize: u64,
@@ -100,6 +103,10 @@ impl Pay {
     pub(crate) fn of(script: &[u8], value: u64) -> Self {
         let scripthash = is_indexed(script).then(|| ScriptHash::of(script));
         Self { scripthash, value, program: Program::of(script) }
+    }
+
+    pub(crate) fn of_output(output: &TxOut) -> Self {
+        Self::of(output.script_pubkey.as_bytes(), output.value.to_sat())
     }
 }
 
@@ -135,6 +142,13 @@ impl MempoolTransaction {
     /// Returns the number of its outputs.
     pub fn output_count(&self) -> usize {
         self.pays.len()
+    }
+
+    /// Returns its tweak, by which the holder of a scan key finds silent payments, a compressed point; `None` if it can
+    /// make none, or no index of silent payments is kept
+    /// ([BIP 352](https://github.com/bitcoin/bips/blob/master/bip-0352.mediawiki)).
+    pub fn tweak(&self) -> Option<&[u8; 33]> {
+        self.tweak.as_deref()
     }
 
     fn version(&self) -> Version {
@@ -177,7 +191,8 @@ impl Mempool {
             self.by_script.insert((scripthash, txid));
             touched.insert(scripthash);
         }
-        let arrival = self.arrivals.get_max().map_or(0, |(last, _)| last + 1);
+        let arrival = self.next_arrival;
+        self.next_arrival += 1;
         self.arrivals.insert(arrival, txid);
         *self.rates.entry(transaction.rate()).or_default() += transaction.vsize;
         self.vsize += transaction.vsize;
@@ -353,6 +368,17 @@ impl Mempool {
     /// Returns transactions, those inserted last first.
     pub fn newest(&self) -> impl Iterator<Item = &Arc<MempoolTransaction>> {
         self.arrivals.values().rev().filter_map(|txid| self.get(txid))
+    }
+
+    /// Returns the number that the next transaction gets, for [`Self::arrived_since`].
+    pub fn next_arrival(&self) -> u64 {
+        self.next_arrival
+    }
+
+    /// Returns the transactions that were inserted since an earlier state of this mempool, whose
+    /// [`Self::next_arrival`] is given, and are still here, in the order of their insertion.
+    pub fn arrived_since(&self, arrival: u64) -> impl Iterator<Item = &Arc<MempoolTransaction>> {
+        self.arrivals.range(arrival..).filter_map(|(_, txid)| self.get(txid))
     }
 
     /// Returns fee rates in sat/vB, strictly decreasing, each with the virtual bytes that pay at least this rate and

@@ -6,6 +6,7 @@
 //! holds them.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use bitcoin::BlockHash;
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     /// The scripts that overwritten coinbases pay, once read.
     pub(crate) overwritten_scripts: Mutex<HashMap<TxNum, Vec<ScriptKey>>>,
     pub(crate) heights: HeightIndex,
+    /// True once an index of silent payments is kept: unconfirmed transactions then have their tweaks.
+    pub(crate) has_tweaks: AtomicBool,
 }
 
 impl std::fmt::Debug for Shared {

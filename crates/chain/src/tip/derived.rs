@@ -11,6 +11,7 @@ use crate::derived::{DerivedIndex, DerivedProgress};
 use crate::error::Result;
 use crate::state::Snapshot;
 use crate::tip::index::Index;
+use crate::tweaks::Tweaks;
 
 /// Pause between two looks at the tip.
 const LOOK: Duration = Duration::from_millis(500);
@@ -34,7 +35,9 @@ struct Followed {
 impl Index {
     /// Sets the derived indexes that are kept beside this one. The first call counts.
     pub fn set_derived(&self, derived: Vec<Arc<DerivedIndex>>) {
-        drop(self.derived.set(derived));
+        if self.derived.set(derived).is_ok() {
+            self.shared.has_tweaks.store(Tweaks::among(self.derived()).is_some(), Ordering::Release);
+        }
     }
 
     /// Returns the derived indexes that are kept beside this one.

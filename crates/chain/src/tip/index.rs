@@ -175,6 +175,7 @@ impl Index {
             overwritten: OnceLock::new(),
             overwritten_scripts: Mutex::default(),
             heights: HeightIndex::default(),
+            has_tweaks: AtomicBool::new(false),
         };
         Self {
             shared: Arc::new(shared),

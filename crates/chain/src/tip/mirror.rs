@@ -15,16 +15,18 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bitcoin::hashes::Hash as _;
-use bitcoin::{BlockHash, OutPoint, Transaction, Txid, consensus};
+use bitcoin::{BlockHash, OutPoint, ScriptBuf, Transaction, TxOut, Txid, consensus};
 
-use crate::block::sigop_cost;
+use crate::block::{output_of, sigop_cost};
 use crate::error::Result;
 use crate::names::{Hash256, TouchedScripts};
 use crate::outside::{MempoolChange, MempoolSize, MiningRules, Node, Ranking};
 use crate::state::{Mempool, MempoolTransaction, Pay, Snapshot, Spend};
+use crate::tweaks::tweak_of;
 use crate::work::parallel;
 
 /// Transactions fetched in one request: 40 MB of hexadecimal digits if all have the largest size.
@@ -288,14 +290,14 @@ fn add(
         }
         let known = &*mempool;
         waiting.extend(parallel::in_chunks(runtime.threads(), some, FETCH, |txids| fetch(node, at, known, txids))?);
-        *waiting = insert_resolved(mempool, std::mem::take(waiting), runtime.unix_time(), touched);
+        *waiting = insert_resolved(at, mempool, std::mem::take(waiting), touched);
         fetched += some.len();
     }
     // A parent may be listed after its child.
     let mut before = usize::MAX;
     while !waiting.is_empty() && waiting.len() < before {
         before = waiting.len();
-        *waiting = insert_resolved(mempool, std::mem::take(waiting), runtime.unix_time(), touched);
+        *waiting = insert_resolved(at, mempool, std::mem::take(waiting), touched);
     }
     if !waiting.is_empty() {
         tracing::debug!(transactions = waiting.len(), "found no parents of unconfirmed transactions");
@@ -316,9 +318,10 @@ fn fetch(node: &dyn Node, at: &Snapshot, mempool: &Mempool, txids: &[Txid]) -> R
     let outpoints: Vec<OutPoint> = unconfirmed.iter().flat_map(Unconfirmed::outpoints).collect();
     let outpoints: Vec<OutPoint> =
         outpoints.into_iter().filter(|outpoint| in_mempool(mempool, outpoint).is_none()).collect();
-    let found: HashMap<OutPoint, Option<Pay>> = outpoints.iter().copied().zip(at.outputs(&outpoints)?).collect();
+    let found = at.outputs(&outpoints)?.into_iter().map(|output| output.map(InBlock::of));
+    let found: HashMap<OutPoint, Option<InBlock>> = outpoints.iter().copied().zip(found).collect();
     for transaction in &mut unconfirmed {
-        let in_blocks = |outpoint| Some((outpoint, found.get(&outpoint).copied().flatten()?));
+        let in_blocks = |outpoint| Some((outpoint, found.get(&outpoint)?.clone()?));
         transaction.in_blocks = transaction.outpoints().filter_map(in_blocks).collect();
     }
     Ok(unconfirmed)
@@ -331,7 +334,20 @@ struct Unconfirmed {
     raw: Box<[u8]>,
     transaction: Transaction,
     /// Its spent outputs that blocks hold.
-    in_blocks: HashMap<OutPoint, Pay>,
+    in_blocks: HashMap<OutPoint, InBlock>,
+}
+
+/// An output in a block that an unconfirmed transaction spends.
+#[derive(Debug, Clone)]
+struct InBlock {
+    pay: Pay,
+    script: ScriptBuf,
+}
+
+impl InBlock {
+    fn of(output: TxOut) -> Self {
+        Self { pay: Pay::of_output(&output), script: output.script_pubkey }
+    }
 }
 
 impl Unconfirmed {
@@ -347,18 +363,27 @@ impl Unconfirmed {
     /// Returns the outputs that the transaction spends; `None` if one is neither in a block nor in the mempool.
     fn spends(&self, mempool: &Mempool) -> Option<Box<[Spend]>> {
         let spend = |outpoint: OutPoint| {
-            let known = in_mempool(mempool, &outpoint).or_else(|| self.in_blocks.get(&outpoint).copied());
+            let known = in_mempool(mempool, &outpoint).or_else(|| Some(self.in_blocks.get(&outpoint)?.pay));
             let Pay { scripthash, value, program } = known?;
             Some(Spend { outpoint, scripthash: scripthash?, value, program })
         };
         self.outpoints().map(spend).collect()
     }
 
+    /// Returns its tweak, for an index of silent payments. The outputs that it spends must be known.
+    fn tweak(&self, mempool: &Mempool) -> Option<Box<[u8; 33]>> {
+        let spent = self.outpoints().map(|outpoint| match self.in_blocks.get(&outpoint) {
+            Some(output) => Some(output.script.as_bytes()),
+            None => output_of(&mempool.get(&outpoint.txid)?.raw, outpoint.vout).ok()?.map(|(script, _)| script),
+        });
+        let spent: Vec<&[u8]> = spent.collect::<Option<_>>()?;
+        tweak_of(&self.raw, spent.into_iter()).ok()?.map(Box::new)
+    }
+
     /// Adds the outputs that the transaction spends, and the time at which it was first seen.
     fn resolved(self, spends: Box<[Spend]>, first_seen: u64) -> MempoolTransaction {
         let outputs = self.transaction.output.iter();
-        let pays: Box<[Pay]> =
-            outputs.map(|output| Pay::of(output.script_pubkey.as_bytes(), output.value.to_sat())).collect();
+        let pays: Box<[Pay]> = outputs.map(Pay::of_output).collect();
         let spent: u64 = spends.iter().map(|spend| spend.value).sum();
         let paid: u64 = pays.iter().map(|pay| pay.value).sum();
         let weight = self.transaction.weight();
@@ -374,6 +399,7 @@ impl Unconfirmed {
             is_replaceable: self.transaction.is_explicitly_rbf(),
             spends,
             pays,
+            tweak: None,
         }
     }
 }
@@ -382,17 +408,21 @@ fn in_mempool(mempool: &Mempool, outpoint: &OutPoint) -> Option<Pay> {
     mempool.output(outpoint).copied()
 }
 
-/// Inserts the transactions whose inputs are all known, as seen `now`, in seconds since 1970. Returns the others.
+/// Inserts the transactions whose inputs are all known, as seen now. Returns the others.
 fn insert_resolved(
+    at: &Snapshot,
     mempool: &mut Mempool,
     transactions: Vec<Unconfirmed>,
-    now: u64,
     touched: &mut TouchedScripts,
 ) -> Vec<Unconfirmed> {
+    let (now, has_tweaks) = (at.shared.runtime.unix_time(), at.shared.has_tweaks.load(Ordering::Acquire));
     let mut waiting = Vec::new();
     for transaction in transactions {
         match transaction.spends(mempool) {
-            Some(spends) => mempool.insert(transaction.resolved(spends, now), touched),
+            Some(spends) => {
+                let tweak = if has_tweaks { transaction.tweak(mempool) } else { None };
+                mempool.insert(MempoolTransaction { tweak, ..transaction.resolved(spends, now) }, touched);
+            }
             None => waiting.push(transaction),
         }
     }

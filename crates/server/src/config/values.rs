@@ -41,6 +41,18 @@ pub(crate) enum Switch {
     Off,
 }
 
+/// The index of silent payments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SilentPayments {
+    /// Nothing; what was kept is removed.
+    Off,
+    /// Enough to scan for a wallet: about 46 bytes a transaction that may be one.
+    Scan,
+    /// Also enough for wallets that scan by themselves: 38 bytes more for each taproot output.
+    Full,
+}
+
 /// Sets of defaults for a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -292,7 +292,7 @@ fn derived_store(kind: &Kind, network: Network, folder: PathBuf, depth: Depth) -
         return Store::Absent;
     }
     match open_store(&folder, &[], depth) {
-        Ok((store, bytes)) => match kind.open_in(store, network) {
+        Ok((store, bytes)) => match kind.open_in(&store, network) {
             Ok(_) => Store::Whole { bytes },
             Err(error) => Store::Failing(format!("{error:#}")),
         },

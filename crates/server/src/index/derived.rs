@@ -3,15 +3,16 @@
 //! One that is on is opened with the index, follows it, is verified by `birdhouse verify`, and is shown by status,
 //! health and metrics. Those that are on the disk are checked and backed up with the index.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use birdhouse_chain::{Derived, DerivedIndex, FilterHeaders};
+use birdhouse_chain::{Derived, DerivedIndex, Error, FilterHeaders, TweakDetail, Tweaks};
 use birdhouse_store::{SegmentOptions, SegmentStore};
 use bitcoin::Network;
 
-use crate::config::{Options, Switch};
+use crate::config::{Options, SilentPayments, Switch};
 use crate::process::private;
 
 /// A store of arrays alone needs no cache.
@@ -19,20 +20,46 @@ const CACHE_BYTES: u64 = 1 << 20;
 
 /// A derived index that the settings can enable.
 pub(crate) struct Kind {
-    /// The name of its computation, [`Derived::name`]: of its folder in that of the index, in metrics and reports.
+    /// The name of its computations, [`Derived::name`]: of its folder in that of the index, in metrics and reports.
     pub(crate) name: &'static str,
-    /// Returns true if the settings enable it.
-    is_on: fn(&Options) -> bool,
-    /// Returns its computation on a network.
-    derived: fn(Network) -> Arc<dyn Derived>,
+    /// Returns what the settings say of it.
+    wanted: fn(&Options) -> Wanted,
+    /// Returns its computation on a network, in each form in which it may be on the disk.
+    forms: fn(Network) -> Vec<Arc<dyn Derived>>,
+}
+
+/// The state of a derived index that the settings ask for.
+enum Wanted {
+    /// Nothing: it is off, and stays on the disk if it is there.
+    Unset,
+    /// It is off, and gives its disk back.
+    Off,
+    /// It is on, in the form with this number.
+    Form(usize),
 }
 
 /// Every derived index.
-pub(crate) const KINDS: &[Kind] = &[Kind {
-    name: FilterHeaders::NAME,
-    is_on: |options| options.block_filters == Some(Switch::On),
-    derived: |_| FilterHeaders::derived(),
-}];
+pub(crate) const KINDS: &[Kind] = &[
+    Kind {
+        name: FilterHeaders::NAME,
+        wanted: |options| match options.block_filters {
+            None => Wanted::Unset,
+            Some(Switch::Off) => Wanted::Off,
+            Some(Switch::On) => Wanted::Form(0),
+        },
+        forms: |_| vec![FilterHeaders::derived()],
+    },
+    Kind {
+        name: Tweaks::NAME,
+        wanted: |options| match options.silent_payments {
+            None => Wanted::Unset,
+            Some(SilentPayments::Off) => Wanted::Off,
+            Some(SilentPayments::Scan) => Wanted::Form(0),
+            Some(SilentPayments::Full) => Wanted::Form(1),
+        },
+        forms: |network| [TweakDetail::Scan, TweakDetail::Full].map(|detail| Tweaks::derived(network, detail)).into(),
+    },
+];
 
 /// A derived index that is on.
 pub(crate) struct Opened {
@@ -42,10 +69,21 @@ pub(crate) struct Opened {
     pub(crate) index: Arc<DerivedIndex>,
 }
 
-/// Opens those that the settings enable, in folders of the index's.
+/// Opens those that the settings enable, in folders of the index's, and removes those that they switch off.
 pub(super) fn open(options: &Options, network: Network, index_dir: &Path) -> Result<Vec<Opened>> {
-    let wanted = KINDS.iter().filter(|kind| (kind.is_on)(options));
-    wanted.map(|kind| kind.open(network, index_dir)).collect()
+    let mut opened = Vec::new();
+    for kind in KINDS {
+        let folder = kind.folder(index_dir);
+        match (kind.wanted)(options) {
+            Wanted::Form(number) => opened.push(kind.open(&(kind.forms)(network)[number], folder)?),
+            Wanted::Off if folder.exists() => kind.remove(&folder, "it is switched off")?,
+            Wanted::Unset if folder.exists() => {
+                tracing::info!(index = kind.name, folder = %folder.display(), "a derived index is kept and not updated");
+            }
+            Wanted::Off | Wanted::Unset => {}
+        }
+    }
+    Ok(opened)
 }
 
 impl Kind {
@@ -54,21 +92,47 @@ impl Kind {
         index_dir.join(self.name)
     }
 
-    fn open(&self, network: Network, index_dir: &Path) -> Result<Opened> {
-        let folder = self.folder(index_dir);
-        private::folder(&folder)?;
+    /// Opens it with a computation. One of another form is removed, and made again.
+    fn open(&self, derived: &Arc<dyn Derived>, folder: PathBuf) -> Result<Opened> {
         let advice = || format!("failed to open {}; remove this folder, and it is made again", folder.display());
-        let store_options = SegmentOptions { cache_bytes: CACHE_BYTES, ..SegmentOptions::default() };
-        let store = Arc::new(SegmentStore::open(&folder, &[], store_options).with_context(advice)?);
-        let index = Arc::new(self.open_in(Arc::clone(&store), network).with_context(advice)?);
-        Ok(Opened { name: self.name, folder, store, index })
+        let mut opened = open_form(derived, &folder).with_context(advice)?;
+        if opened.is_none() {
+            self.remove(&folder, "the settings ask for other records, which are made from the blocks")?;
+            opened = open_form(derived, &folder).with_context(advice)?;
+        }
+        let (store, index) = opened.context("a new folder has another format")?;
+        Ok(Opened { name: self.name, folder, store, index: Arc::new(index) })
     }
 
-    /// Opens it in an open store.
-    pub(crate) fn open_in(&self, store: Arc<SegmentStore>, network: Network) -> Result<DerivedIndex> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from) / 2;
-        Ok(DerivedIndex::open(store, (self.derived)(network), threads)?)
+    fn remove(&self, folder: &Path, reason: &str) -> Result<()> {
+        fs::remove_dir_all(folder).with_context(|| format!("failed to remove {}", folder.display()))?;
+        tracing::warn!(index = self.name, folder = %folder.display(), reason, "removed a derived index");
+        Ok(())
     }
+
+    /// Opens it in an open store, in whichever form that has.
+    pub(crate) fn open_in(&self, store: &Arc<SegmentStore>, network: Network) -> Result<DerivedIndex, Error> {
+        let mut opened = (self.forms)(network).into_iter().map(|form| with(store, form));
+        let first = opened.next().expect("a kind has a form");
+        opened.fold(first, |found, next| if matches!(found, Err(Error::OtherFormat { .. })) { next } else { found })
+    }
+}
+
+/// Opens a derived index in a folder; `None` if it has another form.
+fn open_form(derived: &Arc<dyn Derived>, folder: &Path) -> Result<Option<(Arc<SegmentStore>, DerivedIndex)>> {
+    private::folder(folder)?;
+    let options = SegmentOptions { cache_bytes: CACHE_BYTES, ..SegmentOptions::default() };
+    let store = Arc::new(SegmentStore::open(folder, &[], options)?);
+    match with(&store, Arc::clone(derived)) {
+        Ok(index) => Ok(Some((store, index))),
+        Err(Error::OtherFormat { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn with(store: &Arc<SegmentStore>, derived: Arc<dyn Derived>) -> Result<DerivedIndex, Error> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) / 2;
+    DerivedIndex::open(Arc::clone(store) as _, derived, threads)
 }
 
 #[cfg(test)]
@@ -82,7 +146,7 @@ mod tests {
         let names: BTreeSet<&str> = KINDS.iter().map(|kind| kind.name).collect();
         assert_eq!(names.len(), KINDS.len());
         for kind in KINDS {
-            assert_eq!((kind.derived)(Network::Regtest).name(), kind.name);
+            assert!((kind.forms)(Network::Regtest).iter().all(|form| form.name() == kind.name));
         }
     }
 }

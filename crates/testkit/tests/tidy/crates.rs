@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Dependencies that each of our crates may have among our crates.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-store", &[]),
-    ("birdhouse-chain", &["birdhouse-store"]),
+    ("birdhouse-chain", &["birdhouse-silentpayments", "birdhouse-store"]),
     ("birdhouse-node", &["birdhouse-chain"]),
     ("birdhouse-clients", &[]),
     ("birdhouse-net", &["birdhouse-clients"]),

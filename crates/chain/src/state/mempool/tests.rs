@@ -85,6 +85,7 @@ impl Draft {
                 .iter()
                 .map(|scripthash| Pay { scripthash: *scripthash, value: 400 + number, program: Program::Other })
                 .collect(),
+            tweak: None,
         }
     }
 }

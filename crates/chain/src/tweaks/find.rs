@@ -1,0 +1,96 @@
+//! The transactions that pay a scan key.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use birdhouse_silentpayments::{DamagedTweak, Row, Scanner, TWEAK_BYTES, taproot_key};
+use bitcoin::Txid;
+use bitcoin::hashes::Hash as _;
+
+use crate::block::{Block, txid_of};
+use crate::error::{Error, Result};
+use crate::names::Height;
+use crate::state::{MempoolTransaction, Snapshot};
+use crate::tweaks::derived::PREFIX_BYTES;
+use crate::tweaks::index::Tweaks;
+use crate::tweaks::rows::TweakRow;
+
+/// A transaction that pays a scan key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Height of its block; `None` in the mempool.
+    pub height: Option<Height>,
+    /// Its txid.
+    pub txid: Txid,
+    /// Its tweak, a compressed point.
+    pub tweak: [u8; TWEAK_BYTES],
+}
+
+impl Tweaks {
+    /// Finds the transactions of some blocks of a snapshot's chain that pay a key; `None` as [`Self::read`]. The time
+    /// is that of all rows, [`Self::rows`].
+    ///
+    /// # Errors
+    /// Failures of the store and of the node's files, and damage of the rows.
+    pub fn find(&self, at: &Snapshot, scanner: &Scanner, heights: Range<Height>) -> Result<Option<Vec<Found>>> {
+        let Some(rows) = self.read(at, heights)? else { return Ok(None) };
+        let rows: Vec<TweakRow<'_>> = rows.iter().collect();
+        let scanned: Vec<Row<'_>> = rows.iter().map(|row| Row { tweak: row.tweak, prefixes: row.prefixes }).collect();
+        let hits = scanner.scan(&scanned).map_err(|damaged| damage(damaged, &rows))?;
+        let found = hits.into_iter().filter_map(|hit| proved(at, scanner, &rows[hit]).transpose());
+        found.collect::<Result<Vec<Found>>>().map(Some)
+    }
+
+    /// Finds the transactions among some of the mempool that pay a key.
+    ///
+    /// # Errors
+    /// A transaction cannot be parsed.
+    pub fn find_unconfirmed<'a>(
+        &self,
+        scanner: &Scanner,
+        transactions: impl Iterator<Item = &'a Arc<MempoolTransaction>>,
+    ) -> Result<Vec<Found>> {
+        let mut found = Vec::new();
+        for transaction in transactions {
+            let Some(tweak) = transaction.tweak() else { continue };
+            let keys = taproot_keys(&transaction.raw)?;
+            let prefixes: Vec<[u8; PREFIX_BYTES]> = keys.iter().map(|key| *prefix(key)).collect();
+            let is_hit =
+                scanner.scan(&[Row { tweak, prefixes: &prefixes }]).map_err(|_| Error::unreadable_transaction());
+            if !is_hit?.is_empty() && pays(scanner, tweak, &keys)? {
+                found.push(Found { height: None, txid: transaction.txid, tweak: *tweak });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Returns a hit if the transaction itself proves it. One of 2^32 rows is hit by accident.
+fn proved(at: &Snapshot, scanner: &Scanner, row: &TweakRow<'_>) -> Result<Option<Found>> {
+    let Some(raw) = at.raw_at(row.height, row.position)? else { return Err(Error::unreadable_transaction()) };
+    if !pays(scanner, row.tweak, &taproot_keys(&raw)?)? {
+        return Ok(None);
+    }
+    let txid = Txid::from_byte_array(txid_of(&raw).map_err(Error::unreadable_block)?);
+    Ok(Some(Found { height: Some(row.height), txid, tweak: *row.tweak }))
+}
+
+fn pays(scanner: &Scanner, tweak: &[u8; TWEAK_BYTES], keys: &[[u8; 32]]) -> Result<bool> {
+    let payments = scanner.key().payments(tweak, keys).map_err(|_| Error::unreadable_transaction())?;
+    Ok(!payments.is_empty())
+}
+
+/// Returns the keys of the taproot outputs of a serialised transaction.
+fn taproot_keys(raw: &[u8]) -> Result<Vec<[u8; 32]>> {
+    let transaction = Block::of_transaction(raw).map_err(Error::unreadable_block)?;
+    Ok(transaction.outputs.iter().filter_map(|output| taproot_key(output.script).copied()).collect())
+}
+
+fn prefix(key: &[u8; 32]) -> &[u8; PREFIX_BYTES] {
+    key.first_chunk().expect("a key is longer")
+}
+
+fn damage(DamagedTweak { row }: DamagedTweak, rows: &[TweakRow<'_>]) -> Error {
+    let reason = format!("the tweak of transaction {} of block {} is no point", rows[row].position, rows[row].height);
+    Error::Damaged { place: format!("the index of {}", Tweaks::NAME), reason }
+}
