@@ -17,4 +17,5 @@ mod merges;
 mod overwritten;
 mod power_cut;
 mod spenders;
+mod tweaks;
 mod work_budget;
