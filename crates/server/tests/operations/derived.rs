@@ -86,3 +86,47 @@ fn the_operator_sees_verifies_and_backs_up_a_derived_index() {
     );
     assert_said(server.run("verify", &[]), (true, "verified filters, computed below height 11: 11 blocks, 0 diff"));
 }
+
+/// Returns the names of the arrays in a folder, sorted.
+fn arrays(folder: &Path) -> Vec<String> {
+    let files = folder.join("arrays").read_dir().unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = files.map(|name| name.into_string().unwrap()).collect();
+    names.retain(|name| !name.contains('.'));
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn another_detail_makes_a_derived_index_again_and_off_gives_its_disk_back() {
+    let (node, empty) = (crate::node(), tempfile::tempdir().unwrap());
+    let kept = ["silent-prefix", "silent-prefix-end", "silent-transaction", "silent-transaction-end"];
+    let full = [&["silent-output", "silent-output-end"][..], &kept].concat();
+    let covered = json!([{ "name": "silent-payments", "blocks": BLOCKS, "of_blocks": BLOCKS, "failure": null }]);
+    let mut data = empty.path().to_owned();
+    let mut servers = Vec::new();
+    for (detail, expected) in [
+        (Some("scan"), Some(kept.to_vec())),
+        (Some("full"), Some(full)),
+        (Some("scan"), Some(kept.to_vec())),
+        (None, Some(kept.to_vec())),
+        (Some("off"), None),
+    ] {
+        let settings = detail.map(|detail| ("BIRDHOUSE_SILENT_PAYMENTS", detail));
+        let mut server = Birdhouse::start_in(&data, &node, settings.as_slice());
+        let is_on = matches!(detail, Some("scan" | "full"));
+        let derived = if is_on { &covered } else { &json!([]) };
+        server.until("covers the chain", || (server.ctl_json(&["status"])["derived"] == *derived).then_some(()));
+        server.ctl_json(&["stop"]);
+        assert!(server.wait().0.success());
+        let folder = server.dir().join("regtest/silent-payments");
+        let found = folder.exists().then(|| arrays(&folder));
+        assert_eq!(found, expected.map(|names| names.into_iter().map(str::to_owned).collect()), "{detail:?}");
+        if is_on {
+            let verified = "verified silent-payments, computed below height 11: 11 blocks, 0";
+            assert_said(server.run("verify", &[]), (true, verified));
+            assert_eq!(examined(&server)["verdict"], "ok", "{detail:?}");
+        }
+        data = server.dir().to_owned();
+        servers.push(server);
+    }
+}
