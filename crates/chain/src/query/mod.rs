@@ -37,3 +37,4 @@ pub(crate) use self::fundings::Funding;
 
 pub use portions::PageList;
 pub use scripts::UpTo;
+pub use status::KnownStatus;

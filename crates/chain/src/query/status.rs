@@ -10,6 +10,15 @@ use crate::error::Result;
 use crate::names::ScriptHash;
 use crate::state::{Known, Midstate, Snapshot};
 
+/// The status of a script as memory has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnownStatus {
+    /// It was not asked for yet, or something has touched the script since.
+    Unknown,
+    /// As [`Snapshot::status`] returns it.
+    Known(Option<[u8; 32]>),
+}
+
 impl Snapshot {
     /// Returns Electrum's status of a script; `None` when it has no history.
     pub fn status(&self, scripthash: &ScriptHash) -> Result<Option<[u8; 32]>> {
@@ -26,12 +35,11 @@ impl Snapshot {
         Ok(status)
     }
 
-    /// Returns the status of a script from memory, if it was asked for before and nothing has touched the script since.
-    /// `None`: it is not in memory.
-    pub fn known_status(&self, scripthash: &ScriptHash) -> Option<Option<[u8; 32]>> {
+    /// Returns the status of a script from memory alone.
+    pub fn known_status(&self, scripthash: &ScriptHash) -> KnownStatus {
         match self.shared.status_cache.find(self.version, scripthash) {
-            Known::Status(status) => Some(status),
-            Known::Midstate(_) | Known::Nothing => None,
+            Known::Status(status) => KnownStatus::Known(status),
+            Known::Midstate(_) | Known::Nothing => KnownStatus::Unknown,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use birdhouse_chain::Snapshot;
+use birdhouse_chain::{KnownStatus, Snapshot};
 use bitcoin::Txid;
 use tracing::error;
 
@@ -84,8 +84,10 @@ pub(super) fn known(service: &Service, view: &View, read: &Read) -> Option<Resul
         Read::Index(IndexRequest::Lookup(Lookup::Status(scripthash))) => scripthash,
         Read::Index(_) => return None,
     };
-    let status = view.snapshot.as_ref().ok()?.known_status(scripthash)?;
-    Some(Ok(Answer::Status(status)))
+    match view.snapshot.as_ref().ok()?.known_status(scripthash) {
+        KnownStatus::Known(status) => Some(Ok(Answer::Status(status))),
+        KnownStatus::Unknown => None,
+    }
 }
 
 /// Runs `work` and turns a panic, which is a fault of ours, into an internal error. The panic hook and this function
