@@ -8,6 +8,13 @@ use birdhouse_chain::ScriptHash;
 use birdhouse_esplora::Question;
 use bitcoin::Txid;
 
+/// A transaction from which a page goes on, to one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Cursor {
+    pub(crate) side: Side,
+    pub(crate) txid: Txid,
+}
+
 /// The side of a cursor for which a page asks, and on which its balance counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
@@ -27,28 +34,23 @@ impl Side {
     }
 }
 
-/// Returns the query of the page on one side of a transaction of a script.
-pub(crate) fn query(
-    question: &Question<'_>,
-    script: &ScriptHash,
-    (side, txid): (Side, Txid),
-    balance: Option<u64>,
-) -> String {
-    let cursor = format!("?{}={txid}", side.name());
+/// Returns the query of the page of a script beyond a cursor.
+pub(crate) fn query(question: &Question<'_>, script: &ScriptHash, cursor: Cursor, balance: Option<u64>) -> String {
+    let query = format!("?{}={}", cursor.side.name(), cursor.txid);
     match balance {
-        None => cursor,
-        Some(balance) => format!("{cursor}&balance={balance}-{:016x}", seal(question, script, (side, txid), balance)),
+        None => query,
+        Some(balance) => format!("{query}&balance={balance}-{:016x}", seal(question, script, cursor, balance)),
     }
 }
 
 /// Reads a balance out of the query of such a page.
-pub(crate) fn balance(question: &Question<'_>, script: &ScriptHash, cursor: (Side, Txid)) -> Option<u64> {
+pub(crate) fn balance(question: &Question<'_>, script: &ScriptHash, cursor: Cursor) -> Option<u64> {
     let text = question.params.query("balance")?;
     let (balance, signed) = text.split_once('-')?;
     let (balance, signed) = (balance.parse().ok()?, u64::from_str_radix(signed, 16).ok()?);
     (signed == seal(question, script, cursor, balance)).then_some(balance)
 }
 
-fn seal(question: &Question<'_>, script: &ScriptHash, (side, txid): (Side, Txid), balance: u64) -> u64 {
-    question.sign(&(script.0, side, txid, balance))
+fn seal(question: &Question<'_>, script: &ScriptHash, cursor: Cursor, balance: u64) -> u64 {
+    question.sign(&(script.0, cursor, balance))
 }

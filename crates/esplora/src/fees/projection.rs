@@ -204,10 +204,26 @@ pub(super) fn project(all: &[Candidate], ranking: Ranking) -> Projected {
     let mut filling = Filling { all, offers: &offers, left: Vec::new(), next: 0 };
     let mut projected = Projected { places: vec![Place::default(); all.len()], ..Projected::default() };
     let mut vbytes_before = 0;
-    while let Some(taken) = filling.block(projected.blocks.len() + 1 == BLOCKS_MAX) {
+    while let Some(taken) = filling.block(Capacity::of_block(projected.blocks.len())) {
         projected.add(all, taken.iter().map(|at| &offers[*at].chunk), &mut vbytes_before);
     }
     projected
+}
+
+/// The offers that one projected block takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Capacity {
+    /// As many as fit into a block.
+    Block,
+    /// All: the last projected block stands for the rest.
+    Rest,
+}
+
+impl Capacity {
+    /// The capacity of a block by its index.
+    fn of_block(index: usize) -> Self {
+        if index + 1 == BLOCKS_MAX { Self::Rest } else { Self::Block }
+    }
 }
 
 /// Offers that are put into blocks.
@@ -222,8 +238,8 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Returns the offers of one more block, by index; `None` if none is left. The last block takes all.
-    fn block(&mut self, is_last: bool) -> Option<Vec<usize>> {
+    /// Returns the offers of one more block, by index; `None` if none is left.
+    fn block(&mut self, capacity: Capacity) -> Option<Vec<usize>> {
         let mut queue = std::mem::take(&mut self.left).into_iter();
         let (mut weight, mut sigops, mut failures) = (BLOCK_RESERVED_WEIGHT, BLOCK_RESERVED_SIGOPS, 0);
         let (mut taken, mut without_room) = (Vec::new(), HashSet::new());
@@ -231,7 +247,7 @@ impl Filling<'_> {
             let Offer { cluster, chunk, .. } = &self.offers[at];
             let more: u64 = chunk.members.iter().map(|at| self.all[*at].sigops).sum();
             let has_room = weight + chunk.rate.size < BLOCK_WEIGHT && sigops + more < BLOCK_SIGOPS;
-            if is_last || has_room && !without_room.contains(cluster) {
+            if capacity == Capacity::Rest || has_room && !without_room.contains(cluster) {
                 weight += chunk.members.iter().map(|at| self.all[*at].weight).sum::<u64>();
                 sigops += more;
                 failures = 0;
@@ -245,9 +261,9 @@ impl Filling<'_> {
             }
         }
         self.left.extend(queue);
-        if taken.is_empty() && !self.left.is_empty() && !is_last {
+        if taken.is_empty() && !self.left.is_empty() && capacity == Capacity::Block {
             // Nothing that is left fits into any block.
-            return self.block(true);
+            return self.block(Capacity::Rest);
         }
         (!taken.is_empty()).then_some(taken)
     }

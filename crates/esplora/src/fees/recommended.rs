@@ -88,8 +88,8 @@ impl Rates {
         let mut tiers = [minimum; 3];
         let mut before: Option<f64> = None;
         for (at, tier) in tiers.iter_mut().enumerate() {
-            let Some(block) = blocks.get(at) else { break };
-            *tier = tier_of(block, at + 1 == blocks.len(), before, step).max(minimum);
+            let Some((block, more)) = blocks.get(at..).and_then(<[_]>::split_first) else { break };
+            *tier = tier_of(block, more, before, step).max(minimum);
             before = Some(*tier);
         }
         let [first, second, third] = tiers;
@@ -127,14 +127,16 @@ impl Rates {
     }
 }
 
-/// The rate for one of the next blocks, after one with the rate `before`.
-fn tier_of(block: &ProjectedBlock, is_last: bool, before: Option<f64>, step: RateStep) -> f64 {
+/// The rate for one of the next blocks, after one with the rate `before`. More blocks come after it.
+fn tier_of(block: &ProjectedBlock, more: &[ProjectedBlock], before: Option<f64>, step: RateStep) -> f64 {
     let median = block.median();
     let smooth = before.map_or(median, |before| f64::midpoint(median, before));
     match block.vsize {
         ..=ROOMY_VBYTES => 0.0,
         // The fuller the last block is, the more of the rate counts.
-        vsize @ ..=FULL_VBYTES if is_last => step.nearest(smooth * vbytes(vsize - ROOMY_VBYTES) / vbytes(ROOMY_VBYTES)),
+        vsize @ ..=FULL_VBYTES if more.is_empty() => {
+            step.nearest(smooth * vbytes(vsize - ROOMY_VBYTES) / vbytes(ROOMY_VBYTES))
+        }
         _ => step.up(smooth),
     }
 }

@@ -80,7 +80,7 @@ fn build(known: &Replacements, txid: &Txid, replaced_at: Option<u64>, left: &mut
     let full_rbf =
         is_forced || replaces.iter().any(|older| older.full_rbf) || replaced_at.is_some() && !version.is_replaceable;
     Some(TreeJson {
-        tx: VersionJson::of(version, (!replaces.is_empty()).then_some(is_forced)),
+        tx: VersionJson { full_rbf: (!replaces.is_empty()).then_some(is_forced), ..VersionJson::of(version) },
         time: version.first_seen,
         interval: replaced_at.map(|at| at.saturating_sub(version.first_seen)),
         mined: None,
@@ -115,7 +115,8 @@ impl TreeJson {
 }
 
 impl VersionJson {
-    fn of(version: &Version, full_rbf: Option<bool>) -> Self {
+    /// A version that replaces none.
+    fn of(version: &Version) -> Self {
         Self {
             txid: version.txid,
             fee: version.fee,
@@ -124,7 +125,7 @@ impl VersionJson {
             rate: quotient(version.fee, version.vsize),
             time: version.first_seen,
             rbf: version.is_replaceable,
-            full_rbf,
+            full_rbf: None,
             mined: None,
         }
     }

@@ -28,6 +28,7 @@ use crate::live::event_stream;
 use crate::pages::{Pages, Surroundings};
 use crate::service::{Caller, Service, Switching};
 use crate::wire::{Cache, Content, Failure, HTML, Params, Refusal, Reply, Room, Rows};
+use crate::work::ApiRequest;
 
 /// The header with the id of the last event that a client has received.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -106,10 +107,10 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     }
     let snapshot = service.index.snapshot()?;
     let last_event = parts.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let params = Arc::new(Params { path, query, body, last_event });
-    let room = Arc::new(Room::new(caller.unsent.clone()));
+    let params = Params { path, query, body, last_event };
+    let asked = Arc::new(ApiRequest { params, room: Room::new(caller.unsent.clone()) });
     let began = Instant::now();
-    let reply = service.answer(&caller.meter, (route.lane, route.endpoint), (&params, &room), &snapshot).await;
+    let reply = service.answer(&caller.meter, route.lane, route.endpoint, &asked, &snapshot).await;
     let took = began.elapsed();
     if took >= Slowest::SLOW_MIN {
         service.slowest.record(took, began + took, || format!("{} {}", route.method, route.path));
@@ -117,7 +118,7 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     let mut reply = reply?;
     drop(held);
     finish(service, &parts, &mut reply.content);
-    let counted = room.settle(reply.content.len())?;
+    let counted = asked.room.settle(reply.content.len())?;
     if let Content::Events(watch) = &reply.content {
         event_stream::admit(service, &caller, watch)?;
     }

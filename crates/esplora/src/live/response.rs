@@ -29,6 +29,15 @@ pub(super) struct Response {
     text: String,
 }
 
+/// A message about one projected block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BlockMessage {
+    /// Index of the block; the next one has 0.
+    pub(super) index: usize,
+    /// Number of the message among those of its client.
+    pub(super) sequence: u64,
+}
+
 impl Response {
     /// Adds a member.
     pub(crate) fn add(&mut self, name: &str, value: &impl Serialize) {
@@ -86,12 +95,8 @@ impl Response {
     }
 
     /// Adds the transactions of a projected block.
-    pub(super) fn add_projected_block(
-        &mut self,
-        at: &Snapshot,
-        projection: &Projection,
-        (index, sequence): (usize, u64),
-    ) {
+    pub(super) fn add_projected_block(&mut self, at: &Snapshot, projection: &Projection, message: BlockMessage) {
+        let BlockMessage { index, sequence } = message;
         let transactions = shown(projection, index).filter_map(|txid| projected_transaction(at, projection, txid));
         let transactions: Vec<Value> = transactions.collect();
         let block = json!({ "index": index, "sequence": sequence, "blockTransactions": transactions });
@@ -102,8 +107,9 @@ impl Response {
     pub(super) fn add_projected_changes(
         &mut self,
         at: &Snapshot,
-        (before, now): (&Projection, &Projection),
-        (index, sequence): (usize, u64),
+        before: &Projection,
+        now: &Projection,
+        BlockMessage { index, sequence }: BlockMessage,
     ) {
         let old: HashSet<&Txid> = shown(before, index).collect();
         let new: HashSet<&Txid> = shown(now, index).collect();

@@ -33,12 +33,13 @@ pub(super) struct Listed<'a> {
 }
 
 impl<'a> Touches<'a> {
-    /// Compares two snapshots. New blocks begin at `first`. Entries are counted before anything is read about them, and
-    /// their text has room before it is made.
+    /// Compares two snapshots. New blocks begin at `new_from`. Entries are counted before anything is read about them,
+    /// and their text has room before it is made.
     pub(super) fn between(
-        (before, at): (&'a Snapshot, &'a Snapshot),
+        before: &'a Snapshot,
+        at: &'a Snapshot,
         script: &ScriptHash,
-        first: Option<Height>,
+        new_from: Option<Height>,
         question: &Question<'_>,
     ) -> Result<Self, Failure> {
         let txids = |at: &Snapshot| at.mempool().txids_of_script(script).collect::<HashSet<Txid>>();
@@ -57,7 +58,7 @@ impl<'a> Touches<'a> {
         let added = newest(at, new.difference(&old).copied().collect());
         let mut removed = newest(before, old.difference(&new).copied().collect());
         let mut confirmed = Vec::new();
-        if let Some(first) = first {
+        if let Some(first) = new_from {
             confirmed = at.newest_since(script, first, TRACKED_SHOWN)?;
             let mut gone = Vec::with_capacity(removed.len());
             for txid in removed {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use birdhouse_chain::{Result, Snapshot};
+use birdhouse_chain::{Height, Result, Snapshot};
 use bitcoin::{OutPoint, Transaction, Txid, consensus};
 use serde_json::{Map, Value, json};
 
@@ -63,10 +63,10 @@ impl Tracked {
         Ok(())
     }
 
-    /// Returns what is new in a block or by a replacement.
-    pub(crate) fn changed(&mut self, at: &Snapshot, txid: &Txid, has_new_tip: bool) -> Result<Changes> {
+    /// Returns what is new in a block or by a replacement. Blocks from `new_from` on are new; none without it.
+    pub(crate) fn changed(&mut self, at: &Snapshot, txid: &Txid, new_from: Option<Height>) -> Result<Changes> {
         let mut changes = Changes::default();
-        if has_new_tip {
+        if new_from.is_some() {
             let is_confirmed = at.transaction_block(*txid)?.is_some();
             changes.has_confirmed = is_confirmed && !self.is_confirmed;
             self.is_confirmed = is_confirmed;

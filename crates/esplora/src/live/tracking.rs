@@ -10,7 +10,7 @@ use birdhouse_chain::{Height, ScriptHash, Snapshot, Touched};
 use bitcoin::Txid;
 use serde_json::{Map, Value, json};
 
-use super::response::Response;
+use super::response::{BlockMessage, Response};
 use super::touches::Touches;
 use super::tracked::{Changes, Tracked};
 use super::wishes::{Action, Replaced, Wants, Wish, Wishes};
@@ -107,10 +107,10 @@ impl Tracking {
             response.add("pong", &true);
         }
         if wishes.transaction != Wish::Kept {
-            self.track_transaction(question, &wishes.transaction, wishes.is_awaited, (max, &mut response))?;
+            self.track_transaction(question, &wishes, max, &mut response)?;
         }
         if wishes.transactions != Wish::Kept {
-            self.track_transactions(question, wishes.transactions, (max, &mut response))?;
+            self.track_transactions(question, wishes.transactions, max, &mut response)?;
         }
         if wishes.address != Wish::Kept {
             self.address = None;
@@ -122,14 +122,14 @@ impl Tracking {
             }
         }
         if let Some(addresses) = wishes.addresses {
-            self.track_addresses(question, addresses, (max, &mut response));
+            self.track_addresses(question, addresses, max, &mut response);
         }
         if wishes.mempool_block != Wish::Kept {
             self.block = None;
         }
         if let Wish::Given(index @ ..BLOCKS_MAX) = wishes.mempool_block {
             let projection = question.projection();
-            response.add_projected_block(at, &projection, (index, self.sequence));
+            response.add_projected_block(at, &projection, BlockMessage { index, sequence: self.sequence });
             self.block = Some((index, projection));
         }
         match wishes.replaced {
@@ -146,20 +146,20 @@ impl Tracking {
     fn track_transaction(
         &mut self,
         question: &Question<'_>,
-        wish: &Wish<Txid>,
-        is_awaited: bool,
-        (max, response): (usize, &mut Response),
+        wishes: &Wishes,
+        max: usize,
+        response: &mut Response,
     ) -> Result<(), Failure> {
         (self.transaction, self.is_awaited) = (None, false);
-        let Wish::Given(txid) = *wish else { return Ok(()) };
+        let Wish::Given(txid) = wishes.transaction else { return Ok(()) };
         if self.count() >= max {
             too_many(response, "track-tx-error", "transactions", max);
             return Ok(());
         }
         let at = question.at;
         let mut tracked = Tracked::begin(at, &txid)?;
-        let changes = tracked.changed(at, &txid, false)?.with(tracked.moved(at, &txid, &question.projection())?);
-        if is_awaited {
+        let changes = tracked.changed(at, &txid, None)?.with(tracked.moved(at, &txid, &question.projection())?);
+        if wishes.is_awaited {
             if let Some(replacement) = changes.replaced_by {
                 response.add("txReplaced", &json!({ "txid": replacement }));
                 return Ok(());
@@ -175,7 +175,8 @@ impl Tracking {
         &mut self,
         question: &Question<'_>,
         wish: Wish<Vec<Txid>>,
-        (max, response): (usize, &mut Response),
+        max: usize,
+        response: &mut Response,
     ) -> Result<(), Failure> {
         self.transactions.clear();
         let Wish::Given(mut txids) = wish else {
@@ -192,7 +193,7 @@ impl Tracking {
         let mut all = Map::new();
         for txid in txids {
             let mut tracked = Tracked::begin(at, &txid)?;
-            let changes = tracked.changed(at, &txid, false)?.with(tracked.moved(at, &txid, &projection)?);
+            let changes = tracked.changed(at, &txid, None)?.with(tracked.moved(at, &txid, &projection)?);
             let mut members = changes.members().unwrap_or_else(|| json!({}));
             members["confirmed"] = json!(tracked.is_confirmed());
             if members.as_object().is_some_and(|members| members.len() > 1) || tracked.is_confirmed() {
@@ -206,7 +207,7 @@ impl Tracking {
         Ok(())
     }
 
-    fn track_addresses(&mut self, question: &Question<'_>, wish: Vec<String>, (max, response): (usize, &mut Response)) {
+    fn track_addresses(&mut self, question: &Question<'_>, wish: Vec<String>, max: usize, response: &mut Response) {
         self.addresses.clear();
         // Each is hashed, so they are counted before.
         if self.count() + wish.len() > max {
@@ -248,11 +249,11 @@ impl Tracking {
     ) -> Result<Vec<String>, Failure> {
         let (mut messages, mut response) = (Vec::new(), Response::default());
         let known = self.at.tip();
-        let has_new_tip = known != at.tip();
         let is_extended = at.block_hash(known.height) == Some(known.hash);
         // After a reorg the newest block is sent; clients ask for the rest anew.
         let first = if is_extended { Height(known.height.0 + 1) } else { at.tip().height };
-        if has_new_tip && self.wants.blocks {
+        let new_from = (known != at.tip()).then_some(first);
+        if new_from.is_some() && self.wants.blocks {
             if is_extended && at.tip().height.0 - known.height.0 <= LIVE_BLOCKS {
                 for height in first.0..=at.tip().height.0 {
                     messages.extend(std::mem::take(&mut response).finish());
@@ -263,8 +264,8 @@ impl Tracking {
                 response.add_blocks(at)?;
             }
         }
-        self.add_transaction_changes(question, at, has_new_tip, &mut response)?;
-        self.add_addresses(question, at, (touched, has_new_tip.then_some(first)), &mut response)?;
+        self.add_transaction_changes(question, at, new_from, &mut response)?;
+        self.add_addresses(question, at, touched, new_from, &mut response)?;
         if self.replaced.is_some() && self.has_new_replacements(at) {
             self.add_replacements(at, &mut response)?;
         }
@@ -277,19 +278,19 @@ impl Tracking {
         &mut self,
         question: &Question<'_>,
         at: &Snapshot,
-        has_new_tip: bool,
+        new_from: Option<Height>,
         response: &mut Response,
     ) -> Result<(), Failure> {
         if let Some((txid, tracked)) = &mut self.transaction {
             if self.is_awaited {
                 self.is_awaited = !add_transaction(at, question, txid, response)?;
             }
-            let changes = tracked.changed(at, txid, has_new_tip)?;
+            let changes = tracked.changed(at, txid, new_from)?;
             add_changes(at, txid, &changes, response)?;
         }
         let mut all = Map::new();
         for (txid, tracked) in &mut self.transactions {
-            if let Some(members) = tracked.changed(at, txid, has_new_tip)?.members() {
+            if let Some(members) = tracked.changed(at, txid, new_from)?.members() {
                 all.insert(txid.to_string(), members);
             }
         }
@@ -303,10 +304,11 @@ impl Tracking {
         &self,
         question: &Question<'_>,
         at: &Snapshot,
-        (touched, first): (&Touched, Option<Height>),
+        touched: &Touched,
+        new_from: Option<Height>,
         response: &mut Response,
     ) -> Result<(), Failure> {
-        let touches = |script: &ScriptHash| Touches::between((&self.at, at), script, first, question);
+        let touches = |script: &ScriptHash| Touches::between(&self.at, at, script, new_from, question);
         if let Some(script) = self.address.filter(|script| is_touched(touched, script)) {
             let Touches { mempool, confirmed, removed } = touches(&script)?;
             let kinds = [
@@ -358,7 +360,8 @@ impl Tracking {
             && !Arc::ptr_eq(before, &projection)
         {
             self.sequence += 1;
-            response.add_projected_changes(at, (before, &projection), (*index, self.sequence));
+            let message = BlockMessage { index: *index, sequence: self.sequence };
+            response.add_projected_changes(at, before, &projection, message);
             *before = projection;
         }
         Ok(response.finish())

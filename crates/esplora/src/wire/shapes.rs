@@ -195,10 +195,10 @@ impl<'a> TransactionJson<'a> {
 impl Serialize for TransactionJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let ResolvedTransaction { txid, transaction, prevouts, .. } = self.found;
-        let (is_coinbase, network) = (transaction.is_coinbase(), self.network);
+        let network = self.network;
         let prevouts = prevouts.iter().map(Some).chain(std::iter::repeat(None));
         let inputs = transaction.input.iter().zip(prevouts);
-        let inputs = inputs.map(|(input, prevout)| InputJson::of(input, prevout, is_coinbase, network));
+        let inputs = inputs.map(|(input, prevout)| InputJson::of(input, prevout, network));
         let outputs = transaction.output.iter().map(|output| OutputJson::of(output, network));
         let mut shape = serializer.serialize_struct("Transaction", 10)?;
         shape.serialize_field("txid", txid)?;
@@ -216,7 +216,8 @@ impl Serialize for TransactionJson<'_> {
 }
 
 impl InputJson {
-    fn of(input: &TxIn, prevout: Option<&TxOut>, is_coinbase: bool, network: Network) -> Self {
+    /// The input of a coinbase spends nothing.
+    fn of(input: &TxIn, prevout: Option<&TxOut>, network: Network) -> Self {
         let inner = prevout.map(|prevout| script::inner_scripts(input, prevout));
         let (redeem, witness) = inner.unwrap_or_default();
         Self {
@@ -227,7 +228,7 @@ impl InputJson {
             scriptsig_asm: script::asm(&input.script_sig),
             witness: (!input.witness.is_empty())
                 .then(|| input.witness.iter().map(DisplayHex::to_lower_hex_string).collect()),
-            is_coinbase,
+            is_coinbase: input.previous_output.is_null(),
             sequence: input.sequence.0,
             inner_redeemscript_asm: redeem,
             inner_witnessscript_asm: witness,

@@ -27,11 +27,18 @@ const RETRY_MS: u32 = 3000;
 #[derive(Debug)]
 pub(crate) struct Watch {
     has_blocks: bool,
-    /// Scripts with the names that the client has for them.
-    scripts: HashMap<ScriptHash, (&'static str, String)>,
+    scripts: HashMap<ScriptHash, ScriptName>,
     transactions: HashMap<Txid, Place>,
     /// The tip that the client knows; at first the one of its last event id.
     tip: Option<BlockId>,
+}
+
+/// The name that a client has for a script.
+#[derive(Debug)]
+struct ScriptName {
+    /// Its member in JSON: `address` or `scripthash`.
+    kind: &'static str,
+    text: String,
 }
 
 /// The place of a watched transaction.
@@ -48,10 +55,11 @@ impl Watch {
     pub(crate) fn of(params: &Params, network: Network) -> Result<Self, Failure> {
         let mut scripts = HashMap::new();
         for address in params.query_values("address") {
-            scripts.insert(script_of_address(&address, network)?, ("address", address));
+            let script = script_of_address(&address, network)?;
+            scripts.insert(script, ScriptName { kind: "address", text: address });
         }
         for hash in params.query_values("scripthash") {
-            scripts.insert(script_of_hash(&hash)?, ("scripthash", hash));
+            scripts.insert(script_of_hash(&hash)?, ScriptName { kind: "scripthash", text: hash });
         }
         let txids = params.query_values("tx").map(|txid| txid.parse::<Txid>());
         let txids = txids.collect::<Result<Vec<_>, _>>().map_err(|_| Failure::bad_request("Invalid hex string"))?;
@@ -180,10 +188,10 @@ fn block(at: &Snapshot, height: Height) -> Value {
 }
 
 /// The JSON of `/address/:address` or `/scripthash/:hash`.
-fn stats(at: &Snapshot, script: &ScriptHash, (kind, name): &(&'static str, String)) -> Result<Value> {
+fn stats(at: &Snapshot, script: &ScriptHash, name: &ScriptName) -> Result<Value> {
     let chain: StatsJson = at.confirmed_stats(script)?.into();
     let mempool: StatsJson = at.unconfirmed_stats(script).into();
-    Ok(json!({ *kind: name, "chain_stats": chain, "mempool_stats": mempool }))
+    Ok(json!({ name.kind: name.text, "chain_stats": chain, "mempool_stats": mempool }))
 }
 
 fn place_of(at: &Snapshot, txid: Txid) -> Result<Place> {

@@ -33,6 +33,13 @@ pub struct Question<'a> {
     pub(crate) node_use: NodeUse,
 }
 
+/// A request while it is answered.
+pub(crate) struct ApiRequest {
+    pub(crate) params: Params,
+    /// The memory of the answer.
+    pub(crate) room: Room,
+}
+
 /// The function that answers a question.
 pub type Endpoint = fn(&Question<'_>) -> Answer;
 
@@ -67,11 +74,12 @@ impl Service {
     pub(crate) async fn answer(
         self: &Arc<Self>,
         meter: &Arc<Meter>,
-        (lane, endpoint): (Lane, Endpoint),
-        (params, room): (&Arc<Params>, &Arc<Room>),
+        lane: Lane,
+        endpoint: Endpoint,
+        request: &Arc<ApiRequest>,
         at: &Arc<Snapshot>,
     ) -> Answer {
-        let ask_with = |at: &Snapshot, node_use| self.ask(endpoint, (params, room), at, node_use);
+        let ask_with = |at: &Snapshot, node_use| self.ask(endpoint, request, at, node_use);
         let ask = |at: &Snapshot| ask_with(at, NodeUse::NotYet);
         match lane {
             Lane::Memory => {
@@ -80,14 +88,14 @@ impl Service {
             }
             Lane::Index => match self.reads.short(meter, || within_budget(at, ask)).await {
                 Some(answer) => answer,
-                None => self.long_answer(meter, endpoint, (params, room), at).await,
+                None => self.long_answer(meter, endpoint, request, at).await,
             },
-            Lane::Blocks => self.long_answer(meter, endpoint, (params, room), at).await,
+            Lane::Blocks => self.long_answer(meter, endpoint, request, at).await,
             Lane::Node => {
                 let (node_use, _turn) = self.node_turn(meter).await;
                 offload(|| ask_with(at, node_use))
             }
-            Lane::Figures => match self.long_answer(meter, endpoint, (params, room), at).await {
+            Lane::Figures => match self.long_answer(meter, endpoint, request, at).await {
                 Err(Failure::Unasked) => {
                     let (node_use, _turn) = self.node_turn(meter).await;
                     offload(|| ask_with(at, node_use))
@@ -103,23 +111,24 @@ impl Service {
         self: &Arc<Self>,
         meter: &Arc<Meter>,
         endpoint: Endpoint,
-        (params, room): (&Arc<Params>, &Arc<Room>),
+        request: &Arc<ApiRequest>,
         at: &Arc<Snapshot>,
     ) -> Answer {
         // What a short attempt took is not held while this one waits.
-        room.clear();
+        request.room.clear();
         let (departure, _present) = oneshot::channel();
-        let (service, meter, at) = (Arc::clone(self), Arc::clone(meter), Arc::clone(at));
-        let (params, room) = (Arc::clone(params), Arc::clone(room));
+        let (service, meter) = (Arc::clone(self), Arc::clone(meter));
+        let (request, at) = (Arc::clone(request), Arc::clone(at));
         let answer = tokio::spawn(async move {
-            let ask = || service.ask(endpoint, (&params, &room), &at, NodeUse::NotYet);
+            let ask = || service.ask(endpoint, &request, &at, NodeUse::NotYet);
             service.answered(&meter, departure, ask).await
         });
         answer.await.unwrap_or_else(|_| Err(Failure::internal()))
     }
 
     /// Asks an endpoint, whose answer begins with nothing in its room.
-    fn ask(&self, endpoint: Endpoint, (params, room): (&Params, &Room), at: &Snapshot, node_use: NodeUse) -> Answer {
+    fn ask(&self, endpoint: Endpoint, request: &ApiRequest, at: &Snapshot, node_use: NodeUse) -> Answer {
+        let ApiRequest { params, room } = request;
         room.clear();
         caught(|| endpoint(&Question { service: self, at, params, room, node_use }))
     }

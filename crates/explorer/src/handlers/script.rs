@@ -11,7 +11,7 @@ use super::changes::{changes_of, points};
 use super::page_part::part_of;
 use super::refusal::own_address;
 use super::sides::sides;
-use crate::running::{self, Side};
+use crate::running::{self, Cursor, Side};
 use crate::times;
 use crate::views::script::{Coin, Coins, Entry, Links, Names, Script, Unspent, page, unspent_page};
 
@@ -83,7 +83,7 @@ fn balance_of(stats: &ScriptStats) -> u64 {
 enum Wanted {
     Newest,
     Oldest,
-    Next(Side, Txid),
+    Next(Cursor),
 }
 
 impl Wanted {
@@ -93,10 +93,10 @@ impl Wanted {
             text.map(|text| text.parse().map_err(|_| Failure::bad_request("the cursor is no txid"))).transpose()
         };
         if let Some(txid) = cursor("before")? {
-            return Ok(Self::Next(Side::Before, txid));
+            return Ok(Self::Next(Cursor { side: Side::Before, txid }));
         }
         if let Some(txid) = cursor("after")? {
-            return Ok(Self::Next(Side::After, txid));
+            return Ok(Self::Next(Cursor { side: Side::After, txid }));
         }
         Ok(if question.params.query("oldest").is_some() { Self::Oldest } else { Self::Newest })
     }
@@ -159,17 +159,17 @@ fn confirmed(
             let (entries, has_newer) = read(at.history_page_after(hash, None, PAGE + 1)?);
             Confirmed { entries: count_up(entries, Some(0)), has_newer, has_older: false }
         }
-        Wanted::Next(Side::Before, txid) => {
+        Wanted::Next(cursor @ Cursor { side: Side::Before, txid }) => {
             let (mut entries, has_older) = read(at.history_page(hash, Some(*txid), PAGE + 1)?);
-            let balance = running::balance(question, hash, (Side::Before, *txid));
+            let balance = running::balance(question, hash, *cursor);
             count_down(&mut entries, balance);
             let entries = if entries.is_empty() { return Err(unknown()) } else { entries };
             Confirmed { entries, has_newer: true, has_older }
         }
-        Wanted::Next(Side::After, txid) => {
+        Wanted::Next(cursor @ Cursor { side: Side::After, txid }) => {
             let (entries, has_newer) = read(at.history_page_after(hash, Some(*txid), PAGE + 1)?);
             let entries = if entries.is_empty() { return Err(unknown()) } else { entries };
-            let balance = running::balance(question, hash, (Side::After, *txid));
+            let balance = running::balance(question, hash, *cursor);
             Confirmed { entries: count_up(entries, balance), has_newer, has_older: true }
         }
     })
@@ -207,7 +207,9 @@ fn links(question: &Question<'_>, hash: &ScriptHash, names: &Names, confirmed: &
     let target = |query: String| Some(format!("{}{query}#history", names.path));
     let newer = confirmed.entries.first().filter(|_| confirmed.has_newer);
     let older = confirmed.entries.last().filter(|_| confirmed.has_older);
-    let beyond = |side, entry: &Entry, balance| target(running::query(question, hash, (side, entry.txid), balance));
+    let beyond = |side, entry: &Entry, balance| {
+        target(running::query(question, hash, Cursor { side, txid: entry.txid }, balance))
+    };
     Links {
         newest: newer.and_then(|_| target(String::new())),
         newer: newer.and_then(|entry| beyond(Side::After, entry, entry.balance)),

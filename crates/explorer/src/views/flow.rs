@@ -39,6 +39,20 @@ struct Placed {
     middle: (f64, f64),
 }
 
+/// Distances of a side from the top of the drawing: at its end, and in the middle.
+#[derive(Debug, Clone, Copy)]
+struct Offsets {
+    end: f64,
+    middle: f64,
+}
+
+/// The x coordinates between which a band lies: from its bar to the middle.
+#[derive(Debug, Clone, Copy)]
+struct Reach {
+    from: f64,
+    to: f64,
+}
+
 impl Flow {
     pub(crate) fn of(found: &ResolvedTransaction) -> Self {
         Self {
@@ -97,11 +111,11 @@ pub(crate) fn drawing(flow: &Flow) -> Markup {
     let label = label(flow, &inputs);
     let ((inputs, left), (outputs, right)) = (placed(inputs), placed(outputs));
     let height = left.max(right).max(THICKNESS);
-    let offsets = |side: f64| ((height - side) / 2.0, (height - THICKNESS) / 2.0);
+    let offsets = |side: f64| Offsets { end: (height - side) / 2.0, middle: (height - THICKNESS) / 2.0 };
     html! {
         svg.flow viewBox={ "0 0 " (WIDTH) " " (format!("{height:.1}")) } role="img" aria-label=(label) {
-            @for placed in &inputs { (band(placed, offsets(left), (BAR, WIDTH / 2.0))) }
-            @for placed in &outputs { (band(placed, offsets(right), (WIDTH - BAR, WIDTH / 2.0))) }
+            @for placed in &inputs { (band(placed, offsets(left), Reach { from: BAR, to: WIDTH / 2.0 })) }
+            @for placed in &outputs { (band(placed, offsets(right), Reach { from: WIDTH - BAR, to: WIDTH / 2.0 })) }
         }
     }
 }
@@ -115,7 +129,8 @@ fn label(flow: &Flow, inputs: &[Band]) -> String {
 }
 
 /// A bar at the end of a band and its curve to the middle.
-fn band(placed: &Placed, (end, middle): (f64, f64), (from, to): (f64, f64)) -> Markup {
+fn band(placed: &Placed, offsets: Offsets, Reach { from, to }: Reach) -> Markup {
+    let Offsets { end, middle } = offsets;
     let half = f64::midpoint(from, to);
     let (top, bottom) = (placed.end.0 + end, placed.end.1 + end);
     let (inner_top, inner_bottom) = (placed.middle.0 + middle, placed.middle.1 + middle);

@@ -48,7 +48,7 @@ pub(crate) fn page(gone: &Gone) -> String {
             p.state { (badge("bad", if fate == Fate::Left { "dropped" } else { "replaced" })) }
         }
         p.whole { (txid) }
-        @if let Some(stale) = &gone.stale { (stale::notice(stale, false)) }
+        @if let Some(stale) = &gone.stale { (stale::notice(stale, None)) }
         div.columns {
             (story(gone, fate))
             (summary(&gone.own))

@@ -87,6 +87,13 @@ pub(crate) struct Coins {
     pub(crate) page: Page,
 }
 
+/// A page about a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tab {
+    History,
+    Unspent,
+}
+
 impl Names {
     pub(crate) fn of_address(address: String, kind: &'static str, script: &bitcoin::Script) -> Self {
         let known = Some((kind, script.to_asm_string(), script.to_hex_string()));
@@ -107,12 +114,12 @@ impl Names {
         })
     }
 
-    fn tabs(&self, is_history: bool) -> Markup {
-        let current = |is_here: bool| is_here.then_some("page");
+    fn tabs(&self, open: Tab) -> Markup {
+        let current = |tab| (tab == open).then_some("page");
         html! {
             nav.tabs aria-label="Parts" {
-                a href=(self.path) aria-current=[current(is_history)] { "History" }
-                a href={ (self.path) "/unspent" } aria-current=[current(!is_history)] { "Unspent outputs" }
+                a href=(self.path) aria-current=[current(Tab::History)] { "History" }
+                a href={ (self.path) "/unspent" } aria-current=[current(Tab::Unspent)] { "Unspent outputs" }
                 a href={ (self.path) "/history.csv" } download rel="nofollow" { "CSV" }
             }
         }
@@ -130,7 +137,7 @@ pub(crate) fn page(script: &Script) -> String {
                 (picture(names))
             }
             (chart(&script.points, script.tip_time))
-            (names.tabs(true))
+            (names.tabs(Tab::History))
             (history(script))
         },
     )
@@ -203,9 +210,31 @@ fn history(script: &Script) -> Markup {
     }
 }
 
+/// The column of balances in a table of transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Balances {
+    Shown,
+    /// No balance is known.
+    Left,
+}
+
+impl Balances {
+    fn of(entries: &[Entry]) -> Self {
+        if entries.iter().any(|entry| entry.balance.is_some()) { Self::Shown } else { Self::Left }
+    }
+
+    /// Columns of the whole table.
+    fn columns(self) -> usize {
+        match self {
+            Self::Shown => 5,
+            Self::Left => 4,
+        }
+    }
+}
+
 /// A table of transactions with changes of the balance, and with balances where they are known.
 pub(crate) fn entries(entries: &[Entry]) -> Markup {
-    let has_balance = entries.iter().any(|entry| entry.balance.is_some());
+    let balances = Balances::of(entries);
     html! {
         table {
             thead { tr {
@@ -213,14 +242,14 @@ pub(crate) fn entries(entries: &[Entry]) -> Markup {
                 th.spare scope="col" { "Time" }
                 th.number.spare scope="col" { "Block" }
                 th.number scope="col" { (parts::amounts_head("Change")) }
-                @if has_balance { th.number.spare scope="col" { (parts::amounts_head("Balance")) } }
+                @if balances == Balances::Shown { th.number.spare scope="col" { (parts::amounts_head("Balance")) } }
             } }
-            tbody { @for entry in entries { (row(entry, has_balance)) } }
+            tbody { @for entry in entries { (row(entry, balances)) } }
         }
     }
 }
 
-fn row(entry: &Entry, has_balance: bool) -> Markup {
+fn row(entry: &Entry, balances: Balances) -> Markup {
     html! {
         tr {
             td.wide {
@@ -241,9 +270,11 @@ fn row(entry: &Entry, has_balance: bool) -> Markup {
                 (parts::change_number(entry.change))
                 @if let Some(balance) = entry.balance { span.below { "= " (parts::number(balance)) } }
             }
-            @if has_balance { td.number.spare { @if let Some(balance) = entry.balance { (parts::number(balance)) } } }
+            @if balances == Balances::Shown {
+                td.number.spare { @if let Some(balance) = entry.balance { (parts::number(balance)) } }
+            }
         }
-        (sides::row(&entry.sides, if has_balance { 5 } else { 4 }))
+        (sides::row(&entry.sides, balances.columns()))
     }
 }
 
@@ -253,7 +284,7 @@ pub(crate) fn unspent_page(unspent: &Unspent) -> String {
     names.heading(
         unspent.network,
         &html! {
-            (names.tabs(false))
+            (names.tabs(Tab::Unspent))
             section aria-labelledby="unspent" {
                 h2 #unspent { @match &unspent.listed {
                     None => { (amounts::count(unspent.count)) " unspent outputs" },

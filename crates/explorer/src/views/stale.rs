@@ -1,5 +1,6 @@
 //! Blocks that a reorg took out of the chain.
 
+use birdhouse_chain::source::BlockId;
 use birdhouse_esplora::StaleBlock;
 use birdhouse_web::amounts;
 use bitcoin::{BlockHash, Network};
@@ -8,8 +9,9 @@ use maud::{Markup, html};
 use super::layout::Frame;
 use super::parts::{self, badge, fact};
 
-/// Explains that a block with a transaction left the chain, and what that means where the transaction is now.
-pub(crate) fn notice(stale: &StaleBlock, is_confirmed: bool) -> Markup {
+/// Explains that a block with a transaction left the chain, and what that means where the transaction is now: in
+/// another block, or in none.
+pub(crate) fn notice(stale: &StaleBlock, now: Option<BlockId>) -> Markup {
     html! {
         div.card.open {
             p {
@@ -17,7 +19,7 @@ pub(crate) fn notice(stale: &StaleBlock, is_confirmed: bool) -> Markup {
                  the chain (" (parts::seen(stale.since)) "): most miners went on above another one."
             }
             p {
-                @if is_confirmed { "Another block has the transaction now, and its confirmations count from there." }
+                @if now.is_some() { "Another block has the transaction now, and its confirmations count from there." }
                 @else {
                     "Its confirmations are gone with the block. It is valid unless another transaction spends the same \
                      coins, and is usually in one of the next blocks."

@@ -160,7 +160,7 @@ pub(crate) fn page(transaction: &Transaction) -> String {
             (state(transaction))
         }
         p.whole { (transaction.txid) }
-        @if let Some(stale) = &transaction.stale { (stale::notice(stale, transaction.block.is_some())) }
+        @if let Some(stale) = &transaction.stale { (stale::notice(stale, transaction.block.map(|(block, _)| block))) }
         div.columns {
             (summary(transaction))
             @if let Some(waiting) = &transaction.waiting { (place(waiting)) }
