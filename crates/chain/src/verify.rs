@@ -117,6 +117,14 @@ impl Snapshot {
     }
 }
 
+/// A pass over the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// It compares also what is found by block.
+    First,
+    Later,
+}
+
 impl Verify<'_> {
     fn run(self, options: &BuildOptions) -> Result<VerifyReport> {
         std::fs::create_dir_all(&options.temp_dir).map_err(Error::io("create", &options.temp_dir))?;
@@ -149,6 +157,7 @@ impl Verify<'_> {
     fn pass(&self, partitions: Range<usize>, options: &BuildOptions) -> Result<()> {
         let spool: Spool<Record> = Spool::create(&options.temp_dir, "verify", PARTITIONS)?;
         let source = &self.snapshot.shared.storage.source;
+        let pass = if partitions.start == 0 { Pass::First } else { Pass::Later };
         let units = source.units(&self.chain, self.heights.clone());
         let next = AtomicUsize::new(0);
         in_parallel(options.threads, || {
@@ -160,7 +169,7 @@ impl Verify<'_> {
                         let partition = usize::try_from(record.prefix() >> 56).expect("one byte");
                         if partitions.contains(&partition) { writer.push(record.prefix(), record) } else { Ok(()) }
                     };
-                    self.block(height, block, spent, partitions.start == 0, &mut emit).map_err(|error| {
+                    self.block(height, block, spent, pass, &mut emit).map_err(|error| {
                         let stop = SourceError { message: error.to_string(), kind: SourceErrorKind::Permanent };
                         failure = Some(error);
                         stop
@@ -197,7 +206,7 @@ impl Verify<'_> {
         height: Height,
         bytes: &[u8],
         spent: SpentBytes<'_>,
-        first_pass: bool,
+        pass: Pass,
         emit: &mut dyn FnMut(Record) -> Result<()>,
     ) -> Result<()> {
         let touches = BlockTouches::of(bytes, spent).map_err(|error| Error::Block { height, error })?;
@@ -207,7 +216,7 @@ impl Verify<'_> {
             return Ok(());
         }
         let hashes: Vec<u64> = touches.txids.iter().map(|txid| self.snapshot.shared.keyer.txid(txid)).collect();
-        if first_pass {
+        if pass == Pass::First {
             self.blocks.fetch_add(1, Ordering::Relaxed);
             self.txs.fetch_add(touches.txids.len() as u64, Ordering::Relaxed);
             self.rows_of_block(height, block, &touches)?;

@@ -73,7 +73,7 @@ impl Server {
             Room::new(limits.connections, seats)
         };
         let converse = move |accepted| transport::converse(Arc::clone(&service), accepted);
-        birdhouse_net::serve(listeners, &registry, room, (shutdown, grace), converse).await;
+        birdhouse_net::serve(listeners, &registry, room, shutdown, grace, converse).await;
         update_task.abort();
         discovery_task.abort();
     }

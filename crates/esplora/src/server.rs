@@ -96,7 +96,7 @@ impl Server {
         let room = Room::new(limits.connections, seats);
         let registry = Arc::clone(&service.registry);
         let converse = move |accepted| transport::serve(Arc::clone(&service), accepted);
-        birdhouse_net::serve(listeners, &registry, |_| room.clone(), (shutdown, grace), converse).await;
+        birdhouse_net::serve(listeners, &registry, |_| room.clone(), shutdown, grace, converse).await;
     }
 }
 

@@ -65,7 +65,7 @@ pub use websocket::frames::Frames;
 pub use websocket::pages::{WebPages, host_of, is_address};
 pub use websocket::shared_payload::SharedPayload;
 pub use websocket::upgrade::{
-    HEAD_BYTES, Response, StatusCode, Upgraded, body, header_values, plain_response, switch, upgrade,
+    HEAD_BYTES, Purpose, Response, StatusCode, Upgraded, body, header_values, plain_response, switch, upgrade,
 };
 pub use websocket::writer::FrameWriter;
 

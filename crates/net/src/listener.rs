@@ -133,14 +133,15 @@ pub async fn serve<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'st
     listeners: Vec<(TcpListener, Listener<L>)>,
     registry: &Arc<Registry>,
     room: impl Fn(&L) -> Room,
-    (shutdown, grace): (impl Future<Output = ()>, Duration),
+    shutdown: impl Future<Output = ()>,
+    grace: Duration,
     converse: impl Fn(Accepted<L>) -> C + Clone + Send + 'static,
 ) {
     let (stop, stopped) = watch::channel(());
     let mut running = JoinSet::new();
     for (socket, listener) in listeners {
         let (room, registry) = (room(&listener.limits), Arc::clone(registry));
-        running.spawn(accept(socket, listener.into(), (room, registry), (stopped.clone(), grace), converse.clone()));
+        running.spawn(accept(socket, listener.into(), room, registry, stopped.clone(), grace, converse.clone()));
     }
     shutdown.await;
     drop(stop);
@@ -151,8 +152,10 @@ pub async fn serve<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'st
 async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'static>(
     socket: TcpListener,
     listener: Arc<Listener<L>>,
-    (Room { places, seats }, registry): (Room, Arc<Registry>),
-    (mut stopped, grace): (watch::Receiver<()>, Duration),
+    Room { places, seats }: Room,
+    registry: Arc<Registry>,
+    mut stopped: watch::Receiver<()>,
+    grace: Duration,
     converse: impl Fn(Accepted<L>) -> C,
 ) {
     let mut connections = JoinSet::new();

@@ -82,9 +82,9 @@ fn work<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Work, D::Error> {
 mod tests {
     use super::*;
 
-    fn info(chain: &str, blocks: u32, headers: u32, initial_download: bool) -> ChainInfo {
+    fn info(chain: &str, blocks: u32, headers: u32) -> ChainInfo {
         serde_json::from_value(serde_json::json!({
-            "chain": chain, "blocks": blocks, "headers": headers, "initialblockdownload": initial_download,
+            "chain": chain, "blocks": blocks, "headers": headers, "initialblockdownload": false,
             "bestblockhash": "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206",
             "chainwork": "00000000000000000000000000000000000000000000000000000000000000c8",
         }))
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn work_counts_from_the_fork_and_a_fork_above_the_tip_is_of_another_moment() {
-        let at = |fork| view(&info("main", 99, 99, false), work_of(fork), BlockStanding::Unknown);
+        let at = |fork| view(&info("main", 99, 99), work_of(fork), BlockStanding::Unknown);
         assert_eq!(at(180).unwrap().work, work_of(20));
         assert_eq!(at(200).unwrap().work, work_of(0));
         assert_eq!(at(201), None);
@@ -108,10 +108,11 @@ mod tests {
     #[test]
     fn a_node_syncs_in_initial_download_and_while_headers_are_ahead() {
         let is_syncing = |info: ChainInfo| view(&info, work_of(0), BlockStanding::Unknown).unwrap().is_syncing;
-        assert!(!is_syncing(info("main", 99, 99, false)));
-        assert!(is_syncing(info("main", 99, 99, true)));
-        assert!(is_syncing(info("main", 98, 99, false)));
-        assert!(!is_syncing(info("regtest", 99, 99, true)));
-        assert!(is_syncing(info("regtest", 98, 99, true)));
+        let loading = |info| ChainInfo { initial_download: true, ..info };
+        assert!(!is_syncing(info("main", 99, 99)));
+        assert!(is_syncing(loading(info("main", 99, 99))));
+        assert!(is_syncing(info("main", 98, 99)));
+        assert!(!is_syncing(loading(info("regtest", 99, 99))));
+        assert!(is_syncing(loading(info("regtest", 98, 99))));
     }
 }

@@ -28,7 +28,7 @@ impl Relay {
         let room = Room::new(self.settings.limits.connections, Arc::clone(&self.seats));
         let relay = Arc::clone(&self);
         let converse = move |accepted| converse(Arc::clone(&relay), accepted);
-        birdhouse_net::serve(listeners, &self.registry, |()| room.clone(), (shutdown, grace), converse).await;
+        birdhouse_net::serve(listeners, &self.registry, |()| room.clone(), shutdown, grace, converse).await;
     }
 }
 

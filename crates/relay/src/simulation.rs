@@ -18,7 +18,7 @@ use birdhouse_events::{
     Timestamp, UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::{Error, MemoryStore, Store};
-use birdhouse_testkit::hooked_store::{Call, Hook, HookedStore};
+use birdhouse_testkit::hooked_store::{Call, Hook, HookedStore, Outcome};
 use birdhouse_testkit::rng::{Rng, number};
 use parking_lot::Mutex;
 
@@ -323,8 +323,8 @@ impl Hook for World {
         self.step_around(call)
     }
 
-    fn after(&self, call: Call, succeeded: bool) -> birdhouse_store::Result<()> {
-        if succeeded { self.step_around(call) } else { Ok(()) }
+    fn after(&self, call: Call, outcome: Outcome) -> birdhouse_store::Result<()> {
+        if outcome == Outcome::Done { self.step_around(call) } else { Ok(()) }
     }
 }
 

@@ -46,7 +46,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use tikv_jemallocator::Jemalloc;
 
+use crate::commands::Form;
+#[cfg(feature = "demo")]
+use crate::commands::demo::Lasting;
 use crate::commands::import::Invalid;
+use crate::commands::verify::Blocks;
 use crate::config::{Command, CommandLine, Given, Options, secrets};
 use crate::process::{Level, file_limit, log, private};
 
@@ -78,6 +82,7 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
         private::restrict_new_files();
     }
     let start = |options| start(options, given);
+    let form = |json| if json { Form::Json } else { Form::Text };
     match command {
         Command::Run { options } => {
             let flags = options.clone();
@@ -85,10 +90,11 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
             // A later reading takes the same file.
             commands::run::run(Options { config: options.config.clone(), ..flags }, &options, level)
         }
-        Command::Index { options, json } => commands::index::run(&start(options)?.0, json),
+        Command::Index { options, json } => commands::index::run(&start(options)?.0, form(json)),
         Command::Verify { options, quick: true, .. } => commands::backup::check(&start(options)?.0),
         Command::Verify { options, from, to, all, quick: false } => {
-            commands::verify::run(&start(options)?.0, from, to, all)
+            let blocks = if all { Blocks::All } else { Blocks::Between { from, to } };
+            commands::verify::run(&start(options)?.0, blocks)
         }
         Command::Backup { options, folder } => commands::backup::back_up(&start(options)?.0, &folder),
         Command::Import { options, file, nostream, nostream_file, strict } => {
@@ -101,7 +107,8 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
             commands::import::import_nostream(&options, &url, invalid)
         }
         Command::Export { options, file } => commands::import::export(&start(options)?.0, &file),
-        Command::Connect { options, qr } => commands::connect::run(&ask(options)?, qr),
+        Command::Connect { options, qr: true } => commands::connect::run_with_qr(&ask(options)?),
+        Command::Connect { options, qr: false } => commands::connect::run(&ask(options)?),
         Command::Config { example: true, .. } => {
             print!("{}", config::example());
             Ok(ExitCode::SUCCESS)
@@ -114,17 +121,21 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
         Command::Doctor { options, json, checksums } => {
             log::start(Some("off"))?;
             let depth = if checksums { doctor::Depth::Checksums } else { doctor::Depth::Quick };
-            doctor::run(&options, depth, if json { doctor::Form::Json } else { doctor::Form::Text })
+            doctor::run(&options, depth, form(json))
         }
         Command::Man { folder } => commands::man::run(&folder),
         Command::Bench { arguments } => Err(commands::bench::run(&arguments)),
         #[cfg(feature = "demo")]
-        Command::Demo { once } => commands::demo::run(once, log::start(Some("warn"))?),
+        Command::Demo { once } => {
+            let lasting = if once { Lasting::Requests } else { Lasting::UntilSignal };
+            commands::demo::run(lasting, log::start(Some("warn"))?)
+        }
         #[cfg(feature = "top")]
-        Command::Top { options, once } => commands::top::run(&app::ctl_dir(&ask(options)?)?, once),
+        Command::Top { options, once: true } => commands::top::print(&app::ctl_dir(&ask(options)?)?),
+        #[cfg(feature = "top")]
+        Command::Top { options, once: false } => commands::top::run(&app::ctl_dir(&ask(options)?)?),
         Command::Ctl { options, json, command } => {
-            let form = if json { commands::ctl::Form::Json } else { commands::ctl::Form::Text };
-            commands::ctl::run(&app::ctl_dir(&ask(options)?)?, &command, form)
+            commands::ctl::run(&app::ctl_dir(&ask(options)?)?, &command, form(json))
         }
     }
 }

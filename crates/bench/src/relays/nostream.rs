@@ -96,7 +96,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     let mut database = Database::open(&url)?;
     let events = database.load(&same)?;
     let back_fill = database.back_fill()?;
-    describe(&mut record, &mut database, own.is_some(), events)?;
+    describe(&mut record, &mut database, own.as_ref(), events)?;
 
     let running = relay.start()?;
     let at = RelayAt::started(Way::Birdhouse.name(), &running);
@@ -134,8 +134,8 @@ fn export(plan: &Plan, relay: &Relay, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn describe(record: &mut Record, database: &mut Database, is_own: bool, events: usize) -> Result<()> {
-    let settings = if is_own { format!("{}, fsync=off", listed(&SETTINGS)) } else { "unknown".to_owned() };
+fn describe(record: &mut Record, database: &mut Database, own: Option<&Postgres>, events: usize) -> Result<()> {
+    let settings = if own.is_some() { format!("{}, fsync=off", listed(&SETTINGS)) } else { "unknown".to_owned() };
     let version = database.version()?;
     record.servers.push(Measured::new(Way::Birdhouse.name(), None, listed(Kind::Birdhouse.settings())));
     for tags in [Tags::Table, Tags::Jsonb] {

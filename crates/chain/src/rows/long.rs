@@ -18,8 +18,10 @@ use crate::rows::pack::{PACK_SLOTS, Pack};
 use crate::rows::part::{Part, PartSlices, Tally};
 use crate::rows::{Coin, TxOutNum, amount, in_slots, put_amount, txnum_bytes, txnum_from};
 
-pub(crate) const TABLES: [Table; PACK_SLOTS] =
-    in_slots(["long.0", "long.1", "long.2", "long.3", "long.4", "long.5", "long.6", "long.7"], ScriptKey::LEN, false);
+pub(crate) const TABLES: [Table; PACK_SLOTS] = in_slots(
+    ["long.0", "long.1", "long.2", "long.3", "long.4", "long.5", "long.6", "long.7"],
+    Table { name: "", partition_bytes: ScriptKey::LEN, compress: false },
+);
 
 /// The table of the long scripts of a pack.
 pub(crate) fn table(pack: &Pack) -> Table {

@@ -72,13 +72,9 @@ const fn all_tables() -> [Table; TABLES_LEN] {
     all
 }
 
-/// Tables of one kind, one per slot.
-pub(crate) const fn in_slots<const N: usize>(
-    names: [&'static str; N],
-    partition_bytes: usize,
-    compress: bool,
-) -> [Table; N] {
-    let mut tables = [Table { name: "", partition_bytes, compress }; N];
+/// Tables of one kind, one per slot, which differ in their names alone.
+pub(crate) const fn in_slots<const N: usize>(names: [&'static str; N], kind: Table) -> [Table; N] {
+    let mut tables = [kind; N];
     let mut slot = 0;
     while slot < N {
         tables[slot].name = names[slot];

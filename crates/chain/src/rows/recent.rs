@@ -13,8 +13,10 @@ use crate::names::{ScriptKey, TxNum};
 use crate::rows::pack::{DELTA_SLOTS, Delta};
 use crate::rows::{Coin, TxOutNum, amount, in_slots, put_amount, txnum_bytes, txnum_from};
 
-pub(crate) const TABLES: [Table; DELTA_SLOTS] =
-    in_slots(["recent.0", "recent.1", "recent.2", "recent.3", "recent.4", "recent.5"], ScriptKey::LEN, true);
+pub(crate) const TABLES: [Table; DELTA_SLOTS] = in_slots(
+    ["recent.0", "recent.1", "recent.2", "recent.3", "recent.4", "recent.5"],
+    Table { name: "", partition_bytes: ScriptKey::LEN, compress: true },
+);
 
 /// The table of the scripts of a delta.
 pub(crate) fn table(delta: &Delta) -> Table {

@@ -15,8 +15,7 @@ use crate::rows::{in_slots, txnum_bytes, txnum_from};
 
 pub(crate) const TABLES: [Table; DELTA_SLOTS] = in_slots(
     ["recent_txnum.0", "recent_txnum.1", "recent_txnum.2", "recent_txnum.3", "recent_txnum.4", "recent_txnum.5"],
-    8,
-    false,
+    Table { name: "", partition_bytes: 8, compress: false },
 );
 
 /// The table of the transactions of a delta.

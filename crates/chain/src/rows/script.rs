@@ -25,8 +25,7 @@ use crate::rows::{Coin, TxOutNum, amount, in_slots, put_amount};
 
 pub(crate) const TABLES: [Table; PACK_SLOTS] = in_slots(
     ["script.0", "script.1", "script.2", "script.3", "script.4", "script.5", "script.6", "script.7"],
-    0,
-    false,
+    Table { name: "", partition_bytes: 0, compress: false },
 );
 
 /// The table of the scripts of a pack.

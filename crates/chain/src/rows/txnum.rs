@@ -14,8 +14,10 @@ use crate::rows::in_slots;
 use crate::rows::pack::{PACK_SLOTS, Pack};
 use crate::rows::remainders::{Kept, RemainderReader, Remainders};
 
-pub(crate) const TABLES: [Table; PACK_SLOTS] =
-    in_slots(["txnum.0", "txnum.1", "txnum.2", "txnum.3", "txnum.4", "txnum.5", "txnum.6", "txnum.7"], 0, false);
+pub(crate) const TABLES: [Table; PACK_SLOTS] = in_slots(
+    ["txnum.0", "txnum.1", "txnum.2", "txnum.3", "txnum.4", "txnum.5", "txnum.6", "txnum.7"],
+    Table { name: "", partition_bytes: 0, compress: false },
+);
 
 /// The table of the transactions of a pack.
 pub(crate) fn table(pack: &Pack) -> Table {
@@ -108,8 +110,7 @@ mod tests {
 
     use super::*;
 
-    fn pack(txnum_bits: u32, is_long: bool) -> Pack {
-        let key_length = if is_long { KeyLength::Wide } else { KeyLength::Narrow };
+    fn pack(txnum_bits: u32, key_length: KeyLength) -> Pack {
         Pack { slot: 0, key_length, script_bits: 0, txnum_bits, start: TxNum(0), end: TxNum(1 << 30), scripts: 0 }
     }
 
@@ -118,7 +119,7 @@ mod tests {
         fn every_entry_is_a_candidate_for_its_hash(
             hashes in prop::collection::btree_set(any::<u64>(), 0..80), bits in 0..25_u32, is_long: bool,
         ) {
-            let pack = pack(bits, is_long);
+            let pack = pack(bits, if is_long { KeyLength::Wide } else { KeyLength::Narrow });
             let mut entries: Vec<(u64, TxNum)> =
                 hashes.iter().enumerate().map(|(i, hash)| (*hash >> bits, TxNum(i as u64 * 1000))).collect();
             entries.sort_unstable_by_key(|(hash, txnum)| (kept(*hash, pack.key_length), *txnum));
@@ -135,8 +136,8 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>, hash: u64) {
             if !bytes.is_empty() {
-                let _ = candidates(&bytes, hash, &pack(8, false));
-                let _ = each(&[0; 4], &bytes, &pack(8, false), |_, _| ());
+                let _ = candidates(&bytes, hash, &pack(8, KeyLength::Narrow));
+                let _ = each(&[0; 4], &bytes, &pack(8, KeyLength::Narrow), |_, _| ());
             }
         }
     }
@@ -145,6 +146,6 @@ mod tests {
     fn golden_bytes() {
         let entries = [(0xab12_3456_0000_0000, TxNum(7)), (0xab13_3556_0000_0000, TxNum(0x0100))];
         let expected = [2, 2, 0b0000_0101, 0x34, 0x56, 0x35, 0x56, 7, 0, 0, 1];
-        assert_eq!(value(&entries, &pack(15, false)), expected);
+        assert_eq!(value(&entries, &pack(15, KeyLength::Narrow)), expected);
     }
 }

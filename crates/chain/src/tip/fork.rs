@@ -107,10 +107,14 @@ mod tests {
     }
 
     /// Our chain has 10 blocks above a fork at height 90, each of one unit of work.
-    fn verdict(ours: BlockStanding, node_work: u8, is_syncing: bool, depth_max: u32) -> Verdict {
+    fn verdict(node: &ChainView, depth_max: u32) -> Verdict {
         let branch = Branch { tip: tip(100), shared: 91, work: work(10) };
-        let node = ChainView { tip: tip(90 + u32::from(node_work)), work: work(node_work), is_syncing, ours };
-        decide(&branch, &node, depth_max, Accepted::No)
+        decide(&branch, node, depth_max, Accepted::No)
+    }
+
+    /// A node that does not sync, with this work above the fork.
+    fn node(ours: BlockStanding, units: u8) -> ChainView {
+        ChainView { tip: tip(90 + u32::from(units)), work: work(units), is_syncing: false, ours }
     }
 
     #[test]
@@ -148,7 +152,7 @@ mod tests {
             (Unknown, more, false, follow),
         ];
         for (ours, work, is_syncing, expected) in table {
-            let verdict = verdict(ours, work, is_syncing, 10);
+            let verdict = verdict(&ChainView { is_syncing, ..node(ours, work) }, 10);
             let kind = match &verdict {
                 Verdict::Follow => follow,
                 Verdict::Wait(waiting) => waiting.kind(),
@@ -160,12 +164,11 @@ mod tests {
     #[test]
     fn a_reorg_below_the_set_depth_needs_the_operators_approval() {
         for ours in [BlockStanding::Invalid, BlockStanding::Fork, BlockStanding::Unknown] {
-            assert_eq!(verdict(ours, 11, false, 10), Verdict::Follow);
+            assert_eq!(verdict(&node(ours, 11), 10), Verdict::Follow);
             let deep = Waiting::DeepReorg { node: tip(101), fork: Height(90), depth: 10, depth_max: 9 };
-            assert_eq!(verdict(ours, 11, false, 9), Verdict::Wait(deep));
+            assert_eq!(verdict(&node(ours, 11), 9), Verdict::Wait(deep));
         }
         let branch = Branch { tip: tip(100), shared: 91, work: work(10) };
-        let node = ChainView { tip: tip(95), work: work(5), is_syncing: false, ours: BlockStanding::Invalid };
-        assert_eq!(decide(&branch, &node, 9, Accepted::Yes), Verdict::Follow);
+        assert_eq!(decide(&branch, &node(BlockStanding::Invalid, 5), 9, Accepted::Yes), Verdict::Follow);
     }
 }

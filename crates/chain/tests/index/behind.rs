@@ -9,6 +9,7 @@ use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
 
 use crate::answers::Answers;
+use crate::common::Activity::{Rests, Syncs};
 use crate::common::{MemoryNode, built};
 
 /// An index of a node's whole chain.
@@ -31,19 +32,19 @@ fn kind(index: &Index) -> &'static str {
 
 #[test]
 fn a_node_that_is_behind_is_waited_for_and_followed_when_it_is_back() {
-    for (standing, is_syncing, expected) in [
-        (Unknown, false, "node on another chain"),
-        (Unknown, true, "node behind"),
-        (Fork, true, "node behind"),
-        (Unconnected, false, "node behind"),
+    for (standing, activity, expected) in [
+        (Unknown, Rests, "node on another chain"),
+        (Unknown, Syncs, "node behind"),
+        (Fork, Syncs, "node behind"),
+        (Unconnected, Rests, "node behind"),
     ] {
         let (node, chain, index) = world();
         let before = Answers::of(&index.snapshot().unwrap(), &node.scripts());
-        node.regard(standing, is_syncing);
+        node.regard(standing, activity);
         for len in [1, 20, chain.blocks().len() - 1] {
             node.follow(&chain.blocks()[..len]);
             assert!(!index.sync(&*node).unwrap());
-            assert_eq!((kind(&index), height(&index)), (expected, chain.height()), "{standing:?} {is_syncing}");
+            assert_eq!((kind(&index), height(&index)), (expected, chain.height()), "{standing:?} {activity:?}");
         }
         Answers::of(&index.snapshot().unwrap(), &node.scripts()).assert_equal(&before, "while the node is behind");
         node.follow(chain.blocks());
@@ -71,7 +72,7 @@ fn a_node_that_falls_behind_after_it_was_judged_takes_nothing_back() {
 fn a_node_that_catches_up_while_it_is_judged_is_followed_without_a_detour() {
     let (node, mut chain, index) = world();
     let ours = chain.height();
-    node.regard(Unconnected, true);
+    node.regard(Unconnected, Syncs);
     node.follow(&chain.blocks()[..20]);
     chain.rollback_to(ours - 5);
     chain.mine(6);
@@ -85,9 +86,9 @@ fn a_node_that_catches_up_while_it_is_judged_is_followed_without_a_detour() {
 
 #[test]
 fn a_node_that_calls_the_tip_invalid_is_followed_to_less_work() {
-    for (standing, is_syncing) in [(Invalid, false), (Invalid, true), (Fork, false)] {
+    for (standing, activity) in [(Invalid, Rests), (Invalid, Syncs), (Fork, Rests)] {
         let (node, mut chain, index) = world();
-        node.regard(standing, is_syncing);
+        node.regard(standing, activity);
         chain.rollback_to(chain.height() - 7);
         node.follow(chain.blocks());
         assert!(index.sync(&*node).unwrap());
@@ -110,7 +111,7 @@ fn another_chain_of_a_node_that_lost_ours_counts_when_it_has_more_work() {
     index.sync(&*node).unwrap();
     chain.rollback_to(ours);
     chain.mine(6);
-    node.regard(Unknown, false);
+    node.regard(Unknown, Rests);
     node.follow(chain.blocks());
     index.sync(&*node).unwrap();
     assert_eq!(kind(&index), "node on another chain", "as much work is not more");

@@ -55,9 +55,9 @@ impl Lag {
         matches!(self, Self::ReindexChainstate | Self::Reindex | Self::Wiped)
     }
 
-    /// The kind of waiting that fits a node with less work, which may know our tip.
-    pub(crate) fn expected(self, is_known: bool) -> &'static str {
-        if self.is_syncing() || is_known { "node behind" } else { "node on another chain" }
+    /// The kind of waiting that fits a node with less work, with what it knows of our tip.
+    pub(crate) fn expected(self, ours: Option<&BlockStanding>) -> &'static str {
+        if self.is_syncing() || ours.is_some() { "node behind" } else { "node on another chain" }
     }
 }
 
@@ -319,10 +319,15 @@ fn best_of(tree: &Tree) -> BlockNumber {
 
 // === answers ===
 
+/// The failure of a call that the node does not answer.
+pub(crate) fn down() -> SourceError {
+    error(SourceErrorKind::Transient, "the node is down")
+}
+
 impl NodeState {
     /// Fails while the node does not answer.
-    pub(crate) fn reachable(&self, now: Duration, fails: bool) -> SourceResult<()> {
-        if fails || now < self.down_until { Err(error(SourceErrorKind::Transient, "the node is down")) } else { Ok(()) }
+    pub(crate) fn reachable(&self, now: Duration) -> SourceResult<()> {
+        if now < self.down_until { Err(down()) } else { Ok(()) }
     }
 
     pub(crate) fn best_block(&self, tree: &Tree) -> BlockId {

@@ -2,7 +2,7 @@
 //! happens between two of them.
 
 use birdhouse_store::{Error, Result};
-use birdhouse_testkit::hooked_store::{Call, Hook};
+use birdhouse_testkit::hooked_store::{Call, Hook, Outcome};
 
 use crate::sim::Sim;
 
@@ -18,11 +18,11 @@ impl Hook for Sim {
         Ok(())
     }
 
-    fn after(&self, call: Call, succeeded: bool) -> Result<()> {
-        match (call, succeeded) {
-            (Call::Publish, true) => self.published(),
-            (Call::Read, _) | (_, true) => {}
-            (_, false) => self.write_failed(),
+    fn after(&self, call: Call, outcome: Outcome) -> Result<()> {
+        match (call, outcome) {
+            (Call::Publish, Outcome::Done) => self.published(),
+            (Call::Read, _) | (_, Outcome::Done) => {}
+            (_, Outcome::Failed) => self.write_failed(),
         }
         Ok(())
     }

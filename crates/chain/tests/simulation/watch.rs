@@ -19,6 +19,13 @@ struct Seen {
     tip: BlockNumber,
 }
 
+/// Failures of requests to the node or the store, at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failures {
+    None,
+    Possible,
+}
+
 /// The watch over the updates of an index.
 pub(crate) struct Watch {
     last: Option<Seen>,
@@ -80,8 +87,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Looks at an update. `is_clear` if no request of the node or the store can have failed.
-    pub(crate) fn updated(&mut self, world: &World, update: &Update, is_clear: bool) -> Result<(), String> {
+    /// Looks at an update.
+    pub(crate) fn updated(&mut self, world: &World, update: &Update, failures: Failures) -> Result<(), String> {
         self.counts.updates += 1;
         let seen = see(world, &update.snapshot)?;
         self.shows(world, seen.tip)?;
@@ -91,7 +98,8 @@ impl Watch {
         // to a block as soon as the node has it below its tip.
         let has_it = |tip: &BlockNumber| world.tree.is_on(&world.tree.path(*tip), seen.tip);
         let mut since = self.recent.iter().skip_while(|tip| !has_it(tip));
-        if is_clear && has_moved && since.all(|tip| *tip == seen.tip) && world.node.tip() == seen.tip {
+        if failures == Failures::None && has_moved && since.all(|tip| *tip == seen.tip) && world.node.tip() == seen.tip
+        {
             returned(world, last, &seen)?;
         }
         if let Touched::Scripts(touched) = &update.touched {

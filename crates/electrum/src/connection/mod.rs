@@ -44,7 +44,8 @@ enum Ending {
 pub(crate) async fn run<F: Framing>(
     service: Arc<Service>,
     client: Arc<Client>,
-    (framing, read_already): (F, Vec<u8>),
+    framing: F,
+    read_already: Vec<u8>,
     stream: Stream,
     shutdown: impl Future<Output = ()>,
 ) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use birdhouse_net::{
-    Accepted, ClientBounds, Compression, ConnectionGuard, Frames, Lines, Response, Seated, StatusCode, Stream,
+    Accepted, ClientBounds, Compression, ConnectionGuard, Frames, Lines, Purpose, Response, Seated, StatusCode, Stream,
     Transport, Upgraded, handshake, plain_response, upgrade,
 };
 use tokio::net::TcpStream;
@@ -52,11 +52,11 @@ async fn serve(service: Arc<Service>, accepted: Accepted<Limits>) {
     match stream {
         Framed::Lines(stream) => {
             let client = Client::new::<Lines>(listener, meter, &service.unsent);
-            connection::run(service, client, (Lines::default(), Vec::new()), stream, shutdown).await;
+            connection::run(service, client, Lines::default(), Vec::new(), stream, shutdown).await;
         }
         Framed::Frames(Upgraded { stream, read, compression }) => {
             let client = Client::new::<Frames>(listener, meter, &service.unsent);
-            connection::run(service, client, (Frames::new(compression), read), stream, shutdown).await;
+            connection::run(service, client, Frames::new(compression), read, stream, shutdown).await;
         }
     }
 }
@@ -92,9 +92,9 @@ async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newc
         Transport::Tcp | Transport::Tls(_) => Framed::Lines(stream),
         Transport::Ws | Transport::Wss(_) => {
             let pages = is_local.then_some(&service.settings.pages);
-            let admitted = upgrade(stream, Compression::Off, |request, is_websocket| {
+            let admitted = upgrade(stream, Compression::Off, |request, purpose| {
                 let allowed = pages.map_or(Ok(()), |pages| pages.check(request.headers()));
-                ready(if is_websocket { allowed } else { Err(no_websocket()) })
+                ready(if purpose == Purpose::WebSocket { allowed } else { Err(no_websocket()) })
             });
             Framed::Frames(admitted.await?.0)
         }

@@ -79,12 +79,12 @@ const fn confirmed(height: u32) -> Confirmation {
     Confirmation::Confirmed(Height(height))
 }
 
-const fn unconfirmed(has_unconfirmed_inputs: bool) -> Confirmation {
-    Confirmation::Unconfirmed { has_unconfirmed_inputs }
-}
+const UNCONFIRMED: Confirmation = Confirmation::Unconfirmed { has_unconfirmed_inputs: false };
+/// It spends outputs of the mempool.
+const DESCENDANT: Confirmation = Confirmation::Unconfirmed { has_unconfirmed_inputs: true };
 
-fn in_mempool(first: u8, has_unconfirmed_inputs: bool) -> UnconfirmedEntry {
-    UnconfirmedEntry { txid: txid(first), fee: 24_310, has_unconfirmed_inputs }
+fn in_mempool(first: u8) -> UnconfirmedEntry {
+    UnconfirmedEntry { txid: txid(first), fee: 24_310, has_unconfirmed_inputs: false }
 }
 
 fn branch() -> MerkleBranch {
@@ -122,7 +122,7 @@ fn a_reply_beyond_its_bound_is_history_too_large() {
 fn a_long_list_beyond_its_bound_is_history_too_large() {
     let history = |entries: usize, naming| {
         let confirmed = vec![HistoryEntry { txid: txid(7), height: Height(200) }; entries];
-        Ok(Answer::History { confirmed, unconfirmed: vec![in_mempool(8, false)], naming })
+        Ok(Answer::History { confirmed, unconfirmed: vec![in_mempool(8)], naming })
     };
     for naming in Naming::ALL {
         let full = reply(&id("5"), &history(100, naming), REPLY_BYTES);
@@ -251,7 +251,7 @@ fn a_history_ends_with_the_mempool_and_its_fees() {
     let history = |naming| {
         let confirmed = [(7, 0), (8, 200)];
         let confirmed = confirmed.map(|(first, height)| HistoryEntry { txid: txid(first), height: Height(height) });
-        let unconfirmed = vec![in_mempool(9, false), in_mempool(10, true)];
+        let unconfirmed = vec![in_mempool(9), UnconfirmedEntry { has_unconfirmed_inputs: true, ..in_mempool(10) }];
         Answer::History { confirmed: confirmed.into(), unconfirmed, naming }
     };
     let list = concat!(
@@ -271,7 +271,7 @@ fn a_history_ends_with_the_mempool_and_its_fees() {
 fn unspent_outputs_in_the_mempool_have_height_0() {
     let unspent = |naming| {
         let output = |confirmation| Unspent { txid: txid(7), vout: 1, confirmation, value: 5_000 };
-        Answer::Unspent { outputs: [confirmed(200), unconfirmed(false), unconfirmed(true)].map(output).into(), naming }
+        Answer::Unspent { outputs: [confirmed(200), UNCONFIRMED, DESCENDANT].map(output).into(), naming }
     };
     let list = concat!(
         r#"[{"tx_hash":"<7>","tx_pos":1,"height":200,"value":5000},"#,
@@ -296,11 +296,11 @@ fn a_status_is_hex_in_plain_order_or_null() {
 
 #[test]
 fn an_outpoint_has_none_one_or_three_members() {
-    let spender = (txid(7), unconfirmed(false));
+    let spender = (txid(7), UNCONFIRMED);
     for (funding, spender, expected) in [
         (None, None, "{}"),
         (Some(confirmed(186)), None, r#"{"funder_height":186}"#),
-        (Some(unconfirmed(true)), None, r#"{"funder_height":-1}"#),
+        (Some(DESCENDANT), None, r#"{"funder_height":-1}"#),
         (Some(confirmed(186)), Some(spender), r#"{"funder_height":186,"spender_txhash":"<7>","spender_height":0}"#),
     ] {
         let status = OutpointStatus { funding, spender };
@@ -334,11 +334,11 @@ fn fulcrums_answers_have_its_members() {
         (first(None), r#"{"block_hash":"<0>","height":0,"block_height":0,"tx_hash":"<7>"}"#),
         (Answer::FirstUse(None), "null"),
         (Answer::TransactionHeight(confirmed(200)), "200"),
-        (Answer::TransactionHeight(unconfirmed(true)), "0"),
+        (Answer::TransactionHeight(DESCENDANT), "0"),
         (block(None), r#"{"block_hash":"<6>","block_height":200}"#),
         (block(Some(HEADER)), r#"{"block_hash":"<6>","block_height":200,"block_header":"<h1>"}"#),
         (utxo(confirmed(200)), r#"{"scripthash":"<5>","value":5000,"confirmed_height":200}"#),
-        (utxo(unconfirmed(false)), r#"{"scripthash":"<5>","value":5000}"#),
+        (utxo(UNCONFIRMED), r#"{"scripthash":"<5>","value":5000}"#),
         (Answer::Utxo(None), "null"),
     ]);
 }

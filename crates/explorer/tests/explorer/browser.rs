@@ -55,7 +55,7 @@ fn a_visitor_without_a_mouse_or_scripts_reaches_every_page() {
         )
         .unwrap();
     assert_eq!(unlabelled, 0);
-    browser.set_scripts(true).unwrap();
+    browser.disable_scripts().unwrap();
     browser
         .evaluate(&format!("document.querySelector('#q').value = '{txid}'; document.querySelector('#q').form.submit()"))
         .unwrap();

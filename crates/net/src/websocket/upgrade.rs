@@ -43,7 +43,16 @@ pub struct Upgraded<S> {
     pub compression: Compression,
 }
 
-/// Serves one request. `admit` decides on it, given whether it asks for a WebSocket: what it admits becomes one, with
+/// The answer for which a request asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A WebSocket.
+    WebSocket,
+    /// A page or a document.
+    Page,
+}
+
+/// Serves one request. `admit` decides on it: what it admits becomes one, with
 /// compression if it is allowed and the client offers it; else its answer is sent and the stream closed. It may read
 /// the request's body before it decides.
 ///
@@ -52,7 +61,7 @@ pub struct Upgraded<S> {
 pub async fn upgrade<S, T, F>(
     stream: S,
     compression: Compression,
-    admit: impl Fn(Request<Incoming>, bool) -> F,
+    admit: impl Fn(Request<Incoming>, Purpose) -> F,
 ) -> Result<(Upgraded<S>, T)>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -60,9 +69,10 @@ where
 {
     let admitted = Mutex::new(None);
     let service = service_fn(|request: Request<Incoming>| {
-        let is_websocket = accept_key(request.method(), request.headers()).is_some();
+        let is_upgrade = accept_key(request.method(), request.headers()).is_some();
+        let purpose = if is_upgrade { Purpose::WebSocket } else { Purpose::Page };
         let switched = switch(request.method(), request.headers(), compression);
-        let (welcome, admitted) = (admit(request, is_websocket), &admitted);
+        let (welcome, admitted) = (admit(request, purpose), &admitted);
         async move {
             let answer = welcome.await.and_then(|welcome| {
                 let (answer, agreed) = switched?;

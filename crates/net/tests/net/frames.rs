@@ -22,20 +22,29 @@ fn text_at(bytes: Range<usize>, end: usize) -> Cut {
     Cut::Message { payload: Payload::InPlace(bytes), kind: Kind::Text, end }
 }
 
-/// A frame as a client sends it.
-fn frame(opcode: OpCode, payload: &[u8], is_final: bool) -> Vec<u8> {
-    let header = FrameHeader { opcode, is_final, mask: Some(MASK), ..FrameHeader::default() };
+/// A frame as a client sends it, the last one of its message.
+fn frame(opcode: OpCode, payload: &[u8]) -> Vec<u8> {
+    masked(FrameHeader { opcode, is_final: true, ..FrameHeader::default() }, payload)
+}
+
+/// A frame that more of its message follow.
+fn unfinished(opcode: OpCode, payload: &[u8]) -> Vec<u8> {
+    masked(FrameHeader { opcode, is_final: false, ..FrameHeader::default() }, payload)
+}
+
+fn masked(header: FrameHeader, payload: &[u8]) -> Vec<u8> {
+    let header = FrameHeader { mask: Some(MASK), ..header };
     let mut bytes = Vec::new();
     Written::from_payload(header, payload.to_vec().into()).format(&mut bytes).unwrap();
     bytes
 }
 
 fn text(payload: &[u8]) -> Vec<u8> {
-    frame(OpCode::Data(Data::Text), payload, true)
+    frame(OpCode::Data(Data::Text), payload)
 }
 
 fn ping(payload: &[u8]) -> Vec<u8> {
-    frame(OpCode::Control(Control::Ping), payload, true)
+    frame(OpCode::Control(Control::Ping), payload)
 }
 
 /// A message in fragments, with pings between them.
@@ -43,7 +52,9 @@ fn fragments(parts: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, part) in parts.iter().enumerate() {
         let data = if index == 0 { Data::Binary } else { Data::Continue };
-        bytes.extend(frame(OpCode::Data(data), part, index + 1 == parts.len()));
+        let is_last = index + 1 == parts.len();
+        let fragment = if is_last { frame } else { unfinished };
+        bytes.extend(fragment(OpCode::Data(data), part));
         bytes.extend(ping(b"between"));
     }
     bytes
@@ -64,7 +75,7 @@ async fn messages_come_whole_from_one_frame_or_many() {
 
 #[tokio::test]
 async fn a_close_frame_ends_the_stream_whatever_follows() {
-    let close = frame(OpCode::Control(Control::Close), &1000u16.to_be_bytes(), true);
+    let close = frame(OpCode::Control(Control::Close), &1000u16.to_be_bytes());
     let stream = [text(b"first"), close, text(b"second")].concat();
     assert_eq!(all(off(), &[&stream], 100).await, (vec![b"first".to_vec()], Next::End(CloseCode::Normal)));
 }
@@ -90,9 +101,9 @@ async fn what_breaks_the_rules_is_refused() {
     assert_eq!(refused(&extension).await, malformed);
     assert_eq!(refused(&unknown_opcode).await, malformed);
     assert_eq!(refused(&ping(&[0; 126])).await, malformed);
-    assert_eq!(refused(&frame(OpCode::Control(Control::Ping), b"", false)).await, malformed);
-    assert_eq!(refused(&frame(OpCode::Data(Data::Continue), b"", true)).await, malformed, "nothing to continue");
-    let interrupted = [frame(OpCode::Data(Data::Text), b"a", false), text(b"b")].concat();
+    assert_eq!(refused(&unfinished(OpCode::Control(Control::Ping), b"")).await, malformed);
+    assert_eq!(refused(&frame(OpCode::Data(Data::Continue), b"")).await, malformed, "nothing to continue");
+    let interrupted = [unfinished(OpCode::Data(Data::Text), b"a"), text(b"b")].concat();
     assert_eq!(refused(&interrupted).await, malformed);
     assert_eq!(refused(&text(b"\xff")).await, Next::Refused(CloseCode::Invalid));
     assert_eq!(refused(&[0xa1, 0x81, 0, 0, 0, 0, b'x']).await, malformed, "an unknown extension");
@@ -111,7 +122,7 @@ async fn a_close_frame_has_a_status_or_none() {
         (b"\x0f\xa1enough", CloseCode::Library(4001)),
         (&[3, 238], CloseCode::Protocol),
     ] {
-        let close = frame(OpCode::Control(Control::Close), payload, true);
+        let close = frame(OpCode::Control(Control::Close), payload);
         assert_eq!(all(off(), &[&close], 10).await, (Vec::new(), Next::End(code)), "{payload:?}");
     }
 }
@@ -155,13 +166,13 @@ fn a_ping_is_answered_with_its_own_payload() {
 
 #[test]
 fn what_is_used_up_is_given_back_while_a_message_is_not_whole() {
-    let begun = frame(OpCode::Data(Data::Text), b"begun", false);
+    let begun = unfinished(OpCode::Data(Data::Text), b"begun");
     let mut stream = [&begun[..], &ping(b"")[..], &[0x80]].concat();
     let mut frames = off();
     assert!(matches!(frames.cut(&mut stream, 10), Cut::Reply(_)));
     assert_eq!(frames.cut(&mut stream, 10), Cut::More { unused: 5..stream.len() - 1 });
     stream.drain(5..stream.len() - 1);
-    stream.extend_from_slice(&frame(OpCode::Data(Data::Continue), b"!", true)[1..]);
+    stream.extend_from_slice(&frame(OpCode::Data(Data::Continue), b"!")[1..]);
     let end = stream.len();
     assert_eq!(frames.cut(&mut stream, 10), text_at(0..6, end));
     assert_eq!(&stream[..6], b"begun!");
@@ -195,9 +206,9 @@ proptest! {
         let plain = word.repeat(800 / word.len());
         let small = deflated(plain.as_bytes());
         let (first, second) = small.split_at(split.min(small.len()));
-        let mut bytes = frame(OpCode::Data(Data::Text), first, false);
+        let mut bytes = unfinished(OpCode::Data(Data::Text), first);
         bytes[0] |= 0x40;
-        bytes.extend(frame(OpCode::Data(Data::Continue), second, true));
+        bytes.extend(frame(OpCode::Data(Data::Continue), second));
         let pieces: Vec<&[u8]> = bytes.chunks(part).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let (messages, end) = runtime.block_on(all(Frames::new(Compression::Deflate), &pieces, 1000));

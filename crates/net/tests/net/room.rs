@@ -28,8 +28,8 @@ async fn a_connection_that_cannot_leave_keeps_no_newcomer_out() {
         drop(permit);
     };
     let serving = tokio::spawn(async move {
-        let until = (pending::<()>(), Duration::ZERO);
-        serve(vec![(socket, listener)], &registry, |()| room.clone(), until, converse).await;
+        let listeners = vec![(socket, listener)];
+        serve(listeners, &registry, |()| room.clone(), pending(), Duration::ZERO, converse).await;
     });
     let open = async || {
         let mut socket = TcpStream::connect(addr).await.unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use birdhouse_clients::{Forwarding, Origin, is_private, is_proxy};
 use birdhouse_net::{
-    Accepted, ConnectionGuard, Response, Seat, Seated, StatusCode, Stream, Upgraded, plain_response, upgrade,
+    Accepted, ConnectionGuard, Purpose, Response, Seat, Seated, StatusCode, Stream, Upgraded, plain_response, upgrade,
 };
 use hyper::body::Incoming;
 use hyper::header::{
@@ -74,7 +74,7 @@ pub(crate) async fn open(relay: &Relay, mut accepted: Accepted<()>, seat: Arc<Se
     let stream = listener.transport.open(Seated::new(socket, Arc::clone(&seat))).await?;
     let owed = if is_of_proxy { work } else { Duration::ZERO };
     let arrival = Arrival { id, listener: &listener.name, from, local, is_local, seat: &seat, owed };
-    let admit = |request: Request<Incoming>, is_websocket| admit(relay, arrival, request, is_websocket);
+    let admit = |request: Request<Incoming>, purpose| admit(relay, arrival, request, purpose);
     let (upgraded, guard) = upgrade(stream, relay.settings.compression, admit).await?;
     Ok(Client { upgraded, local, guard, seat, stopped, _permit: permit })
 }
@@ -90,7 +90,7 @@ async fn admit(
     relay: &Relay,
     arrival: Arrival<'_>,
     request: Request<Incoming>,
-    is_websocket: bool,
+    purpose: Purpose,
 ) -> std::result::Result<ConnectionGuard, Box<Response>> {
     let origin = origin(relay, arrival.from, &request);
     if !arrival.owed.is_zero() && !has_paid(relay, origin, arrival.owed) {
@@ -108,7 +108,7 @@ async fn admit(
         let ends = Ends { local: arrival.local, client: origin.address() };
         return Err(open_to_pages(management::answer(relay, ends, request).await));
     }
-    if !is_websocket {
+    if purpose == Purpose::Page {
         return Err(open_to_pages(about(relay, &request)));
     }
     if arrival.is_local {

@@ -119,40 +119,42 @@ mod tests {
 
     const SHORT: DiskShort = DiskShort { free_bytes: 3_000_000, floor_bytes: 5_000_000 };
 
-    fn storing(has_ended: bool, failure: Option<&str>, busy: Option<Duration>) -> Storing {
-        assess(has_ended, failure, None, busy)
+    fn storing(failure: Option<&str>, busy: Option<Duration>) -> Storing {
+        assess(failure, None, busy)
     }
 
-    fn assess(has_ended: bool, failure: Option<&str>, short: Option<DiskShort>, busy: Option<Duration>) -> Storing {
+    fn assess(failure: Option<&str>, short: Option<DiskShort>, busy: Option<Duration>) -> Storing {
         let began = Instant::now();
         let writer = Heartbeat::new(began);
         if busy.is_some() {
             writer.begin(began);
         }
         let failure = failure.map(str::to_owned);
-        let threads = Threads { has_ended, failure, short, writer: &writer, others: &[] };
+        let threads = Threads { has_ended: false, failure, short, writer: &writer, others: &[] };
         Health::assess(threads, began + busy.unwrap_or(BATCH_MAX * 2)).storing
     }
 
     #[test]
     fn a_writer_may_rest_for_ever_and_work_for_a_while() {
-        assert_eq!(storing(false, None, None), Storing::Works);
-        assert_eq!(storing(false, None, Some(BATCH_MAX)), Storing::Works);
+        assert_eq!(storing(None, None), Storing::Works);
+        assert_eq!(storing(None, Some(BATCH_MAX)), Storing::Works);
         let busy = BATCH_MAX + Duration::from_secs(1);
-        assert_eq!(storing(false, None, Some(busy)), Storing::Stalled { busy });
-        assert_eq!(storing(false, Some("full"), Some(busy)), Storing::Failed { reason: "full".into() });
-        assert_eq!(storing(true, None, None), Storing::Ended);
+        assert_eq!(storing(None, Some(busy)), Storing::Stalled { busy });
+        assert_eq!(storing(Some("full"), Some(busy)), Storing::Failed { reason: "full".into() });
+        let writer = Heartbeat::new(Instant::now());
+        let ended = Threads { has_ended: true, failure: None, short: None, writer: &writer, others: &[] };
+        assert_eq!(Health::assess(ended, Instant::now()).storing, Storing::Ended);
     }
 
     #[test]
     fn a_short_disk_refuses_events_and_can_get_room() {
-        let short = assess(false, None, Some(SHORT), None);
+        let short = assess(None, Some(SHORT), None);
         assert_eq!(short, Storing::Short { free_bytes: 3_000_000, floor_bytes: 5_000_000 });
         let health = Health { storing: short.clone(), failures: Vec::new() };
         assert!(!health.is_good() && !health.is_lost());
         assert_eq!(short.reason().as_deref(), Some("the disk has 3 MB left, and 5 MB must stay free; make room"));
         let failed = Storing::Failed { reason: "full".into() };
-        assert_eq!(assess(false, Some("full"), Some(SHORT), None), failed, "a failed write is worse");
+        assert_eq!(assess(Some("full"), Some(SHORT), None), failed, "a failed write is worse");
     }
 
     #[test]

@@ -378,8 +378,12 @@ struct Gate {
 }
 
 impl Gate {
-    fn set(&self, is_closed: bool) {
-        *self.is_closed.lock().unwrap() = is_closed;
+    fn close(&self) {
+        *self.is_closed.lock().unwrap() = true;
+    }
+
+    fn open(&self) {
+        *self.is_closed.lock().unwrap() = false;
         self.opens.notify_all();
     }
 }
@@ -389,7 +393,7 @@ struct Opens(Arc<Gate>);
 
 impl Drop for Opens {
     fn drop(&mut self) {
-        self.0.set(false);
+        self.0.open();
     }
 }
 
@@ -429,7 +433,7 @@ async fn one_client_leaves_processors_to_others_that_ask() {
     for _ in 0..4 {
         clients.push(app.client_at(ATTACKER).await.unwrap());
     }
-    gate.set(true);
+    gate.close();
     let opens = Opens(Arc::clone(&gate));
     let held = || gate.held.load(Ordering::SeqCst);
     for (number, client) in clients.iter_mut().enumerate() {

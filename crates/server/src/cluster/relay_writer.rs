@@ -37,7 +37,7 @@ impl RemoteWriter {
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let secret = secrets::of_replicas(options)?;
         let candidate = |url: &String| {
-            let client = |timeouts| Primary::with_timeouts(("relay-writer", url), secret.as_deref(), timeouts);
+            let client = |timeouts| Primary::with_timeouts("relay-writer", url, secret.as_deref(), timeouts);
             Ok(Candidate { feed: client(FEED)?, events: client(EVENTS)? })
         };
         let candidates = options.relay_writer.iter().flatten().map(candidate).collect::<Result<_>>()?;

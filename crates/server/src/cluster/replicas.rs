@@ -147,8 +147,8 @@ pub(crate) fn serve(bound: Bound, index: Option<Primary>, relay: Option<Arc<Rela
         let (strangers, known) = (places::of_strangers(Instant::now()), Arc::new(Semaphore::new(places::KNOWN_MAX)));
         let converse =
             move |accepted| converse(accepted, Arc::clone(&service), Arc::new(Entry::new(Arc::clone(&known))));
-        let until = (std::future::pending(), Duration::ZERO);
-        birdhouse_net::serve(listeners, &registry, |()| strangers.clone(), until, converse).await;
+        let end = std::future::pending();
+        birdhouse_net::serve(listeners, &registry, |()| strangers.clone(), end, Duration::ZERO, converse).await;
     });
     let Some(copies) = copies else { return };
     tokio::spawn(async move {

@@ -14,19 +14,28 @@ use crate::services::{EXPLORER, RELAY, REST};
 use crate::sockets::{CertificateFiles, Endpoint, Plan, listeners, welcome};
 
 /// Prints the addresses of the settings.
-pub(crate) fn run(options: &Options, with_qr: bool) -> Result<ExitCode> {
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    addresses(options)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints them, and QR codes of those for wallets.
+pub(crate) fn run_with_qr(options: &Options) -> Result<ExitCode> {
+    let codes = welcome::qr(&addresses(options)?).context("failed to draw a QR code")?;
+    ensure!(
+        !codes.is_empty(),
+        "no QR code: a phone reaches none of these addresses; set electrum-tls-addr = \"0.0.0.0\", or public-host"
+    );
+    print!("{codes}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the addresses; returns those for wallets.
+fn addresses(options: &Options) -> Result<Vec<Shown>> {
     let own = welcome::own_address();
     let endpoints = if options.has_bitcoin() { wallets(options, own)? } else { Vec::new() };
     print!("{}", welcome::others(&links(options, own)?));
-    if with_qr {
-        let codes = welcome::qr(&endpoints).context("failed to draw a QR code")?;
-        ensure!(
-            !codes.is_empty(),
-            "no QR code: a phone reaches none of these addresses; set electrum-tls-addr = \"0.0.0.0\", or public-host"
-        );
-        print!("{codes}");
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(endpoints)
 }
 
 /// Prints what to type into a wallet; returns the addresses.

@@ -9,18 +9,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
+use super::Form;
 use crate::config::ControlCommand;
 use crate::operator::{Answer, answer_text, ctl};
 
 /// Time for the server to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Formats of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    Json,
-    Text,
-}
 
 pub(crate) fn run(index_dir: &Path, command: &ControlCommand, form: Form) -> Result<ExitCode> {
     match ask(&ctl::path(index_dir), command)? {

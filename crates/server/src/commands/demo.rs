@@ -30,7 +30,16 @@ const REST_PORT: u16 = 3002;
 /// A common one of local web servers.
 const EXPLORER_PORT: u16 = 8080;
 
-pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
+/// The end of a demo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lasting {
+    /// After some requests, whose answers are printed.
+    Requests,
+    /// At Ctrl-C.
+    UntilSignal,
+}
+
+pub(crate) fn run(lasting: Lasting, level: Level) -> Result<ExitCode> {
     println!("Starting a private Bitcoin node (regtest) ...");
     let node = Bitcoind::start(birdhouse_regtest::Options::default()).context("cannot start a node for the demo")?;
     println!("Mining a sample chain ...");
@@ -51,7 +60,7 @@ pub(crate) fn run(once: bool, level: Level) -> Result<ExitCode> {
     println!("The relay has {} events.", relay.events().live_events());
 
     let samples = samples(&chain);
-    if once {
+    if lasting == Lasting::Requests {
         let (asked, answer) = tokio::sync::oneshot::channel();
         serve(
             &app,

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use birdhouse_chain::Height;
 use serde::Serialize;
 
+use super::Form;
 use crate::config::Options;
 use crate::index::Setup;
 use crate::process::{Shutdown, usage};
@@ -27,7 +28,7 @@ struct Report {
     tables: std::collections::BTreeMap<String, u64>,
 }
 
-pub(crate) fn run(options: &Options, json: bool) -> Result<ExitCode> {
+pub(crate) fn run(options: &Options, form: Form) -> Result<ExitCode> {
     let started = Instant::now();
     let setup = Setup::open(options)?;
     let shutdown = Shutdown::default();
@@ -53,7 +54,7 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<ExitCode> {
         profile: setup.profile.to_string(),
         tables,
     };
-    if json {
+    if form == Form::Json {
         println!("{}", serde_json::to_string(&report).context("failed to format the figures as JSON")?);
     } else {
         let Report { blocks, txs, seconds, .. } = report;

@@ -16,3 +16,10 @@ pub(crate) mod run;
 #[cfg(feature = "top")]
 pub(crate) mod top;
 pub(crate) mod verify;
+
+/// Forms of what a command prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    Text,
+}

@@ -19,14 +19,16 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Columns and rows of the frame that `--once` prints.
 const ONCE: (u16, u16) = (110, 60);
 
+/// Prints one frame about the server whose control socket lies in this folder.
+pub(crate) fn print(dir: &Path) -> Result<ExitCode> {
+    print!("{}", frame_text(&status(dir)?, ONCE.0, ONCE.1));
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Shows the server whose control socket lies in this folder.
-pub(crate) fn run(dir: &Path, once: bool) -> Result<ExitCode> {
+pub(crate) fn run(dir: &Path) -> Result<ExitCode> {
     // A server that does not run is an error before the terminal changes.
     let status = status(dir)?;
-    if once {
-        print!("{}", frame_text(&status, ONCE.0, ONCE.1));
-        return Ok(ExitCode::SUCCESS);
-    }
     let mut terminal = ratatui::try_init().context("failed to use the terminal; `birdhouse top --once` needs none")?;
     let shown = show(&mut terminal, dir, status);
     ratatui::restore();

@@ -12,15 +12,26 @@ use crate::index::{Setup, derived};
 /// Blocks to verify without `--from`, `--to` and `--all`.
 const LAST_BLOCKS: u32 = 1000;
 
-pub(crate) fn run(options: &Options, from: u32, to: Option<u32>, all: bool) -> Result<ExitCode> {
+/// The blocks to verify.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blocks {
+    All,
+    /// From one height to another one, or to the tip. The last [`LAST_BLOCKS`] from 0 to the tip.
+    Between {
+        from: u32,
+        to: Option<u32>,
+    },
+}
+
+pub(crate) fn run(options: &Options, blocks: Blocks) -> Result<ExitCode> {
     let setup = Setup::open(options)?;
     let snapshot =
         setup.index.snapshot().context("failed to open the index: it is not built yet; run `birdhouse index` first")?;
     let end = snapshot.tip().height.0 + 1;
-    let heights = match (from, to) {
-        _ if all => 0..end,
-        (0, None) => end.saturating_sub(LAST_BLOCKS)..end,
-        (from, to) => from..to.map_or(end, |to| to.saturating_add(1).min(end)),
+    let heights = match blocks {
+        Blocks::All => 0..end,
+        Blocks::Between { from: 0, to: None } => end.saturating_sub(LAST_BLOCKS)..end,
+        Blocks::Between { from, to } => from..to.map_or(end, |to| to.saturating_add(1).min(end)),
     };
     if heights.is_empty() {
         bail!("no blocks from height {} on: the tip is {}", heights.start, end - 1);

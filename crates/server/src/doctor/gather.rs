@@ -111,9 +111,9 @@ fn gather(options: &Options, depth: Depth) -> Facts {
     Facts {
         bitcoin: options.has_bitcoin().then(|| bitcoin(options, status.as_ref(), depth)),
         derived: derived(options, status.as_ref(), depth),
-        relay: relay_store(options, status.is_some()),
+        relay: relay_store(options, status.as_ref()),
         plugin: options.relay_plugin.as_deref().and_then(plugin),
-        ports: plans.iter().map(|plan| port(plan, status.is_some())).collect(),
+        ports: plans.iter().map(|plan| port(plan, status.as_ref())).collect(),
         certificates: plans.iter().filter_map(|plan| certificate(plan, data_dir.as_deref())).collect(),
         data_dir: data_dir.map(folder),
         ..facts
@@ -301,13 +301,13 @@ fn derived_store(kind: &Kind, network: Network, folder: PathBuf, depth: Depth) -
     }
 }
 
-fn relay_store(options: &Options, is_running: bool) -> Option<Store> {
+fn relay_store(options: &Options, status: Option<&Value>) -> Option<Store> {
     if listeners::plan_relay(options).is_ok_and(|plans| plans.is_empty()) {
         return None;
     }
     let folder = relay::folder(options).ok()?;
     Some(match is_store(&folder) {
-        _ if is_running => Store::InUse,
+        _ if status.is_some() => Store::InUse,
         false => Store::Absent,
         true => match open_store(&folder, birdhouse_events::TABLES, Depth::Quick) {
             Ok((_, bytes)) => Store::Whole { bytes },
@@ -433,10 +433,10 @@ impl Listening {
     }
 }
 
-fn port(plan: &Listening, is_running: bool) -> Port {
+fn port(plan: &Listening, status: Option<&Value>) -> Port {
     let state = match TcpListener::bind(plan.addr) {
         Ok(_) => PortState::Free,
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && is_running => PortState::Ours,
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && status.is_some() => PortState::Ours,
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => PortState::Taken,
         Err(error) => PortState::Refused(error.to_string()),
     };

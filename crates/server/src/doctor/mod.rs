@@ -20,6 +20,7 @@ use self::facts::Facts;
 use self::finding::{Finding, Verdict};
 #[cfg(test)]
 pub(crate) use self::gather::METHODS;
+use crate::commands::Form;
 use crate::config::Options;
 
 /// A finding with the name of its check.
@@ -28,13 +29,6 @@ struct Line {
     check: &'static str,
     #[serde(flatten)]
     finding: Finding,
-}
-
-/// Forms of the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    Json,
-    Text,
 }
 
 /// Examines everything and prints the findings. The exit code is 1 if one of them keeps the server from serving.

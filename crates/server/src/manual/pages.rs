@@ -30,12 +30,12 @@ fn pages() -> Vec<Page> {
     let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     let names = files.map(|path| format!("docs/{}", path.file_name().unwrap().to_str().unwrap()));
     let paths = names.chain(["README.md".to_owned(), "SECURITY.md".to_owned()]);
-    paths.map(|path| (std::fs::read_to_string(format!("{ROOT}/{path}")).unwrap(), path)).map(Page::new).collect()
+    paths.map(Page::read).collect()
 }
 
 impl Page {
-    fn new((text, path): (String, String)) -> Self {
-        Self { path, text }
+    fn read(path: String) -> Self {
+        Self { text: std::fs::read_to_string(format!("{ROOT}/{path}")).unwrap(), path }
     }
 
     /// Returns the code blocks of a language; those without one have the name "".

@@ -61,18 +61,16 @@ pub(crate) struct Plan {
     /// Names of hosts beside IP addresses and localhost.
     hosts: Vec<String>,
     /// Browsers may use the commands of `birdhouse ctl`.
-    has_commands: bool,
+    commands: Switch,
 }
 
 impl Plan {
     /// Returns the listener of the settings; `None` if they have none.
     pub(crate) fn of(options: &Options) -> Option<Self> {
         let addr = options.ops_addr?;
-        let has_commands = match options.ops_control {
-            None => addr.ip().is_loopback(),
-            Some(switch) => switch == Switch::On,
-        };
-        Some(Self { addr, hosts: options.ops_host.clone().unwrap_or_default(), has_commands })
+        let usual = if addr.ip().is_loopback() { Switch::On } else { Switch::Off };
+        let commands = options.ops_control.unwrap_or(usual);
+        Some(Self { addr, hosts: options.ops_host.clone().unwrap_or_default(), commands })
     }
 }
 
@@ -87,7 +85,7 @@ pub(crate) async fn bind(plan: &Plan) -> Result<Bound> {
     let addr = plan.addr;
     let listener = bind::listen("ops-addr", addr).await?;
     tracing::info!(addr = %listener.local_addr()?, "serving metrics and health");
-    let dashboard = Arc::new(Dashboard::new(Guard::new(plan.hosts.clone())?, plan.has_commands));
+    let dashboard = Arc::new(Dashboard::new(Guard::new(plan.hosts.clone())?, plan.commands));
     Ok(Bound { listener, dashboard })
 }
 
@@ -99,8 +97,8 @@ pub(crate) async fn serve(bound: Bound, control: Arc<Control>) {
     let room = Room::new(CONNECTIONS_MAX, seats);
     let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
     let listener = (listener, Listener { name: NAME.into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () });
-    let until = (std::future::pending(), Duration::ZERO);
-    birdhouse_net::serve(vec![listener], &registry, |()| room.clone(), until, converse).await;
+    let (listeners, end) = (vec![listener], std::future::pending());
+    birdhouse_net::serve(listeners, &registry, |()| room.clone(), end, Duration::ZERO, converse).await;
 }
 
 /// Serves one connection to its end, or until it must leave for a newcomer.

@@ -56,7 +56,7 @@ impl Opened {
         Ok(Self {
             electrum: index.map(|setup| electrum::open(options, setup.network)).transpose()?,
             relay: relay::open(options)?,
-            rest: rest::open(options, index.is_some())?,
+            rest: rest::open(options, index)?,
         })
     }
 

@@ -51,7 +51,7 @@ struct State {
 }
 
 /// Opens the REST API, if the settings enable it.
-pub(super) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened>> {
+pub(super) fn open(options: &Options, index: Option<&Setup>) -> Result<Option<Opened>> {
     let (listeners, explorers) = (listeners::plan_rest(options)?, listeners::plan_explorer(options)?);
     let private = listeners::plan_private_rest(options)?;
     if options.block_filters == Some(Switch::On) && listeners.is_empty() {
@@ -60,7 +60,7 @@ pub(super) fn open(options: &Options, has_bitcoin: bool) -> Result<Option<Opened
     if listeners.is_empty() && private.is_empty() && explorers.is_empty() {
         return Ok(None);
     }
-    if !has_bitcoin {
+    if index.is_none() {
         bail!(
             "--rest-addr, --rest-private-addr and --http-addr need the index of the chain, and --bitcoin is off; remove one of them"
         );

@@ -63,7 +63,7 @@ pub(crate) fn plan_relay(options: &Options) -> Result<Vec<Plan<()>>> {
             ListenerKind::RelayTls => Kind::Wss,
             _ => return None,
         };
-        Some(Plan::with_own_limits(listener, kind, options, ("relay", "7777")))
+        Some(Plan::with_own_limits(listener, kind, options, OwnLimits { table: "relay", usual_port: "7777" }))
     };
     all(options)?.into_iter().filter_map(of_relay).collect()
 }
@@ -100,7 +100,7 @@ fn plan_http(
             kind if Some(kind) == tls => Kind::Tls,
             _ => return None,
         };
-        Some(Plan::with_own_limits(listener, kind, options, ("rest", usual_port)))
+        Some(Plan::with_own_limits(listener, kind, options, OwnLimits { table: "rest", usual_port }))
     };
     all(options)?.into_iter().filter_map(of_kinds).collect()
 }
@@ -142,14 +142,21 @@ impl Plan {
     }
 }
 
+/// A protocol whose limits have a table of their own.
+#[derive(Clone, Copy)]
+struct OwnLimits<'a> {
+    /// The name of the table, and of the protocol.
+    table: &'a str,
+    usual_port: &'a str,
+}
+
 impl Plan<()> {
-    /// Plans a listener of a protocol whose limits have a table of their own. The protocol has the name of the table,
-    /// and a usual port.
+    /// Plans a listener of a protocol whose limits have a table of their own.
     fn with_own_limits(
         listener: ListenerOptions,
         kind: Kind,
         options: &Options,
-        (table, usual_port): (&str, &str),
+        OwnLimits { table, usual_port }: OwnLimits<'_>,
     ) -> Result<Self> {
         let name = &listener.name;
         if listener.limits.is_some() {

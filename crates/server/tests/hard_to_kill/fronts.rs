@@ -155,18 +155,26 @@ fn address() -> SocketAddr {
 #[test]
 fn clients_of_front_ends_see_no_fault_while_programs_are_killed() {
     let Some(world) = World::start(1, "a relay on one node of Cassandra") else { return };
-    check(world, 2, false);
+    check(world, 2, Killed::Programs);
 }
 
 #[test]
 #[ignore = "takes minutes: make cluster-test"]
 fn clients_of_front_ends_see_no_fault_while_programs_and_nodes_are_killed_and_paused() {
     let Some(world) = World::start(3, "a relay on three nodes of Cassandra") else { return };
-    check(world, 4, true);
+    check(world, 4, Killed::ProgramsAndNodes);
+}
+
+/// The processes that a test kills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Killed {
+    Programs,
+    /// Nodes of Cassandra, too, which needs spare ones.
+    ProgramsAndNodes,
 }
 
 /// Plays rounds of each kind of disturbance, and checks what clients saw.
-fn check(mut world: World, rounds: u64, has_spare_nodes: bool) {
+fn check(mut world: World, rounds: u64, killed: Killed) {
     let (clock, seed) = (Clock(Instant::now()), 0x6672_6f6e);
     let (mut recorded, mut rng) = (Recorded::default(), Rng::new(seed));
     recorded.lag = LAG;
@@ -203,7 +211,7 @@ fn check(mut world: World, rounds: u64, has_spare_nodes: bool) {
         active = 1 - active;
         kills += 2;
 
-        if has_spare_nodes {
+        if killed == Killed::ProgramsAndNodes {
             let node = usize::try_from(round % 3).unwrap();
             recorded.play(&servers, clock, next(), || {
                 sleep(Duration::from_secs(1));

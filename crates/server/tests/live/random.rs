@@ -63,7 +63,10 @@ impl Run {
             let before = self.world.live.ledger().scripts();
             self.make(Move::Pay);
             self.make(what);
-            self.check(&before, &format!("{what:?}"), step % ask_peers_every == 0);
+            self.check(&before, &format!("{what:?}"));
+            if step % ask_peers_every == 0 {
+                self.check_peers(&format!("{what:?}"));
+            }
         }
         for step in 0..steps {
             let before = self.world.live.ledger().scripts();
@@ -73,7 +76,11 @@ impl Run {
                 self.count(what, &made);
                 moves.push((what, made));
             }
-            self.check(&before, &format!("step {step}: {moves:?}"), step % ask_peers_every == 0);
+            let context = format!("step {step}: {moves:?}");
+            self.check(&before, &context);
+            if step % ask_peers_every == 0 {
+                self.check_peers(&context);
+            }
         }
         self.check_everything();
     }
@@ -94,7 +101,7 @@ impl Run {
         *self.made.entry((what, *made == Made::Yes)).or_default() += 1;
     }
 
-    fn check(&mut self, before: &Scripts, context: &str, ask_peers: bool) {
+    fn check(&mut self, before: &Scripts, context: &str) {
         let context = format!("seed {}, {context}", self.seed);
         let now = self.world.live.ledger().scripts();
         let mut scripts = changed(before, &now);
@@ -105,12 +112,13 @@ impl Run {
             let took = bird.agrees(&asked, PATIENCE, &context);
             note(&mut self.slowest, bird.name, took);
         }
-        if ask_peers {
-            let now = self.outgrow();
-            let asked = about(&changed(&self.asked_of_peers, &now));
-            self.ask_peers(&asked, &context);
-            self.asked_of_peers = now;
-        }
+    }
+
+    fn check_peers(&mut self, context: &str) {
+        let now = self.outgrow();
+        let asked = about(&changed(&self.asked_of_peers, &now));
+        self.ask_peers(&asked, &format!("seed {}, {context}", self.seed));
+        self.asked_of_peers = now;
     }
 
     /// Lists a peer that does not agree with the model, and asks it nothing more.

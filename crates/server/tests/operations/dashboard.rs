@@ -263,7 +263,7 @@ fn the_page_keeps_itself_current_and_is_whole_without_scripts() {
     drop(open);
     browser.wait_for(&connections(0)).unwrap();
     assert!(browser.events().iter().all(|event| matches!(event, Event::Request(_))), "{:?}", browser.events());
-    browser.set_scripts(true).unwrap();
+    browser.disable_scripts().unwrap();
     browser.open(&own(&server)).unwrap();
     let reloads = browser.evaluate("document.querySelector('noscript meta[http-equiv=refresh]') !== null").unwrap();
     assert_eq!(reloads, json!(true));

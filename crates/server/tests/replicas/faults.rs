@@ -104,12 +104,12 @@ fn a_primary_of_another_version_is_refused_until_it_has_ours() {
     world.compare("all blocks");
     let height = world.height("one");
 
-    front.set_other(true);
+    front.change();
     world.mine_unseen();
     world.wait_for_reason("one", "speaks version 2 to replicas, and this one 1; run the same birdhouse on both");
     assert_eq!(world.height("one"), height);
     world.assert_serves("one", &asked);
-    front.set_other(false);
+    front.restore();
     world.reorg("one version again");
     world.wait_for_health("one");
 }

@@ -111,7 +111,7 @@ fn what_cannot_be_followed_is_refused_with_a_reason() {
     let follow = format!("--follow=http://127.0.0.1:{}", world.port);
     let node = format!("--follow=http://127.0.0.1:{}", world.live.node().rpc_port());
     let front = OtherVersion::before(world.port);
-    front.set_other(true);
+    front.change();
     let other = format!("--follow=http://127.0.0.1:{}", front.port);
     for (args, reason) in [
         (vec![node.as_str()], "is no listener for replicas"),

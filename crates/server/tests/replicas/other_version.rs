@@ -37,9 +37,14 @@ impl OtherVersion {
         Self { port, is_other }
     }
 
-    /// Sets the version in answers from now on: another one, or that of the primary.
-    pub(crate) fn set_other(&self, is_other: bool) {
-        self.is_other.store(is_other, Ordering::Relaxed);
+    /// Puts another version into answers from now on.
+    pub(crate) fn change(&self) {
+        self.is_other.store(true, Ordering::Relaxed);
+    }
+
+    /// Leaves the primary's version in answers from now on.
+    pub(crate) fn restore(&self) {
+        self.is_other.store(false, Ordering::Relaxed);
     }
 }
 

@@ -32,6 +32,14 @@ pub(super) type Value<'a> = Option<&'a [u8]>;
 /// The copy of a [`Value`].
 pub(super) type OwnedValue = Option<Vec<u8>>;
 
+/// The form of a block's entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    Plain,
+    /// LZ4, if that is shorter.
+    Lz4,
+}
+
 /// Collects the rows of one block.
 #[derive(Debug, Default)]
 pub(super) struct BlockBuilder {
@@ -105,9 +113,9 @@ impl BlockBuilder {
     }
 
     /// Appends the block to `out` and begins the next one.
-    pub(super) fn finish(&mut self, compress: bool, out: &mut Vec<u8>) {
+    pub(super) fn finish(&mut self, coding: Coding, out: &mut Vec<u8>) {
         let start = out.len();
-        let compressed = compress.then(|| lz4_flex::block::compress(&self.entries));
+        let compressed = (coding == Coding::Lz4).then(|| lz4_flex::block::compress(&self.entries));
         match compressed {
             Some(compressed) if compressed.len() < self.entries.len() => {
                 out.push(LZ4);
@@ -372,19 +380,25 @@ mod tests {
         prop::collection::btree_map(key, prop::option::weighted(0.8, prop::collection::vec(any::<u8>(), 0..200)), 0..40)
     }
 
-    fn block(rows: &Rows, compress: bool) -> Vec<u8> {
+    fn coding() -> impl Strategy<Value = Coding> {
+        prop::sample::select(vec![Coding::Plain, Coding::Lz4])
+    }
+
+    fn block(rows: &Rows, coding: Coding) -> Vec<u8> {
         let (mut builder, mut bytes) = (BlockBuilder::default(), Vec::new());
         for (key, value) in rows {
             builder.push(key, value.as_deref());
         }
-        builder.finish(compress, &mut bytes);
+        builder.finish(coding, &mut bytes);
         bytes
     }
 
     proptest! {
         #[test]
-        fn rows_come_back_and_are_found(rows in rows(), compress: bool, asked in prop::collection::vec(any::<u8>(), 0..3)) {
-            let bytes = block(&rows, compress);
+        fn rows_come_back_and_are_found(
+            rows in rows(), coding in coding(), asked in prop::collection::vec(any::<u8>(), 0..3),
+        ) {
+            let bytes = block(&rows, coding);
             let entries = Entries::prove(&bytes).unwrap();
             let decoded = Block::decode(entries.clone()).unwrap();
             let seen: Rows =
@@ -402,7 +416,7 @@ mod tests {
 
         #[test]
         fn a_cursor_walks_both_ways(rows in rows(), start: prop::sample::Index, steps in prop::collection::vec(any::<bool>(), 0..60)) {
-            let entries = Entries::prove(&block(&rows, false)).unwrap();
+            let entries = Entries::prove(&block(&rows, Coding::Plain)).unwrap();
             let all: Vec<_> = rows.iter().map(|(key, value)| (&**key, value.as_deref())).collect();
             let mut number = if all.is_empty() { 0 } else { start.index(all.len()) };
             let mut cursor = match all.get(number) {
@@ -426,8 +440,8 @@ mod tests {
         }
 
         #[test]
-        fn a_flipped_bit_is_damage(rows in rows(), compress: bool, place: prop::sample::Index, bit in 0..8_u8) {
-            let mut bytes = block(&rows, compress);
+        fn a_flipped_bit_is_damage(rows in rows(), coding in coding(), place: prop::sample::Index, bit in 0..8_u8) {
+            let mut bytes = block(&rows, coding);
             let place = place.index(bytes.len());
             bytes[place] ^= 1 << bit;
             prop_assert!(Entries::prove(&bytes).is_err());

@@ -21,7 +21,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::block::{Block, BlockBuilder, BlockCursor, Damage, Entries, OwnedValue, Value, leb128, put_leb128};
+use super::block::{Block, BlockBuilder, BlockCursor, Coding, Damage, Entries, OwnedValue, Value, leb128, put_leb128};
 use super::cache::{BlockCache, BlockId, Proved};
 use super::filter::{self, FilterBuilder};
 use crate::error::{Error, Result, io_error};
@@ -171,7 +171,8 @@ impl SegmentWriter {
     fn finish_block(&mut self) -> Result<()> {
         let offset = self.bytes();
         let key = self.block.last_key().to_vec();
-        self.block.finish(self.table.compress, &mut self.waiting);
+        let coding = if self.table.compress { Coding::Lz4 } else { Coding::Plain };
+        self.block.finish(coding, &mut self.waiting);
         let bytes = u32::try_from(self.bytes() - offset).map_err(|_| too_large(self.table.name))?;
         self.fence_block.push(&key, Some(&BlockPlace { offset, bytes }.encode()));
         if self.fence_block.bytes() >= FENCE_BLOCK_BYTES {
@@ -182,7 +183,7 @@ impl SegmentWriter {
 
     fn finish_fence_block(&mut self) {
         let (key, before) = (self.fence_block.last_key().to_vec(), self.fences.len());
-        self.fence_block.finish(false, &mut self.fences);
+        self.fence_block.finish(Coding::Plain, &mut self.fences);
         self.root.push((key, self.fences.len() - before));
     }
 
@@ -212,7 +213,7 @@ impl SegmentWriter {
         let filter_offset = self.bytes();
         let filter_pages = self.filter.finish(&mut self.waiting);
         let root_offset = self.bytes();
-        root.finish(false, &mut self.waiting);
+        root.finish(Coding::Plain, &mut self.waiting);
         let root_bytes = u32::try_from(self.bytes() - root_offset).map_err(|_| too_large(self.table.name))?;
         let trailer = self.waiting.len();
         self.waiting.extend(filter_offset.to_le_bytes());

@@ -112,9 +112,9 @@ impl Browser {
         Ok(())
     }
 
-    /// Switches scripts of pages on or off.
-    pub fn set_scripts(&mut self, are_off: bool) -> Result<()> {
-        self.call("Emulation.setScriptExecutionDisabled", json!({ "value": are_off }))?;
+    /// Switches scripts of pages off.
+    pub fn disable_scripts(&mut self) -> Result<()> {
+        self.call("Emulation.setScriptExecutionDisabled", json!({ "value": true }))?;
         Ok(())
     }
 

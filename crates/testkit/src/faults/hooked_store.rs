@@ -35,6 +35,15 @@ impl Call {
     }
 }
 
+/// The end of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// It returns an error.
+    Failed,
+}
+
 /// Faults and other things of a test around the calls of a store.
 pub trait Hook: Send + Sync + 'static {
     /// Runs before a call; an error is the call's result, and nothing is done.
@@ -48,8 +57,8 @@ pub trait Hook: Send + Sync + 'static {
     /// Runs after a call that was made, and may turn its success into a failure.
     ///
     /// # Errors
-    /// The fault that the test wants there, after a call that `succeeded`.
-    fn after(&self, _call: Call, _succeeded: bool) -> Result<()> {
+    /// The fault that the test wants there, after a call that was done.
+    fn after(&self, _call: Call, _outcome: Outcome) -> Result<()> {
         Ok(())
     }
 
@@ -79,7 +88,7 @@ struct HookedArray<H> {
 fn around<T>(hook: &impl Hook, call: Call, run: impl FnOnce() -> Result<T>) -> Result<T> {
     hook.before(call)?;
     let result = run();
-    hook.after(call, result.is_ok())?;
+    hook.after(call, if result.is_ok() { Outcome::Done } else { Outcome::Failed })?;
     result
 }
 

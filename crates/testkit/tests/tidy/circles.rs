@@ -192,17 +192,18 @@ fn uses(module: &Module, code: &str) -> Vec<Use> {
         let after = &rest[at + 4..];
         let end = after.find(';').unwrap_or(after.len());
         if !is_item {
-            uses.extend(inline_paths(&rest[..at]).filter_map(|path| import(module, path, false)));
+            uses.extend(inline_paths(&rest[..at]).filter_map(|path| import(module, path)));
             rest = after;
             continue;
         }
-        uses.extend(inline_paths(&rest[..at]).filter_map(|path| import(module, path, false)));
+        uses.extend(inline_paths(&rest[..at]).filter_map(|path| import(module, path)));
         let mut paths = Vec::new();
         expand(&after[..end].split_whitespace().collect::<Vec<_>>().join(" "), &mut paths);
-        uses.extend(paths.iter().filter_map(|path| import(module, path, !before.is_empty())));
+        let is_public = !before.is_empty();
+        uses.extend(paths.iter().filter_map(|path| Some(Use { is_public, ..import(module, path)? })));
         rest = &after[end..];
     }
-    uses.extend(inline_paths(rest).filter_map(|path| import(module, path, false)));
+    uses.extend(inline_paths(rest).filter_map(|path| import(module, path)));
     uses
 }
 
@@ -242,8 +243,8 @@ fn expand(tree: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// One path of a `use` line as a path inside the crate.
-fn import(module: &Module, path: &str, is_public: bool) -> Option<Use> {
+/// One path of a private `use` line as a path inside the crate.
+fn import(module: &Module, path: &str) -> Option<Use> {
     let (path, alias) = path.split_once(" as ").map_or((path, None), |(path, alias)| (path, Some(alias.trim())));
     let mut parts: Vec<&str> = path.split("::").map(str::trim).collect();
     if parts.len() > 1 && parts.last() == Some(&"self") {
@@ -265,7 +266,7 @@ fn import(module: &Module, path: &str, is_public: bool) -> Option<Use> {
     }
     let name = alias.or(parts.last().copied()).unwrap_or_default().to_owned();
     base.extend(parts.into_iter().map(str::to_owned));
-    Some(Use { path: base, name, is_public })
+    Some(Use { path: base, name, is_public: false })
 }
 
 /// The files that a file's imports point to.

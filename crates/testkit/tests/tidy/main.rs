@@ -7,6 +7,7 @@ mod circles;
 mod crates;
 mod pages;
 mod prose;
+mod signatures;
 mod source;
 mod unsafety;
 mod words;
@@ -38,6 +39,7 @@ const CHECKS: &[Check] = &[
     ("phrase", prose::phrases),
     ("width", prose::width),
     ("word", words::refused),
+    ("signature", signatures::unreadable),
     ("unsafe", unsafety::unforbidden),
     ("link", pages::links),
     ("contents", pages::contents),
@@ -73,6 +75,11 @@ fn files_form_layers() {
 #[test]
 fn all_crates_but_two_forbid_unsafe_code() {
     enforce("unsafe");
+}
+
+#[test]
+fn signatures_are_readable_at_the_call() {
+    enforce("signature");
 }
 
 #[test]

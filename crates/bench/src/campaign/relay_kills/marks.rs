@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use birdhouse_store::Result;
-use birdhouse_testkit::hooked_store::{Call, Hook};
+use birdhouse_testkit::hooked_store::{Call, Hook, Outcome};
 
 /// The calls under way in one thread: one of [`WORK`], and one of [`WRITES`] below it.
 const MARK_BYTES: u64 = 2;
@@ -114,7 +114,7 @@ impl Hook for Marks {
         Ok(())
     }
 
-    fn after(&self, call: Call, _succeeded: bool) -> Result<()> {
+    fn after(&self, call: Call, _outcome: Outcome) -> Result<()> {
         if code(call).is_some() {
             self.write(0);
         }
@@ -154,7 +154,7 @@ mod tests {
         let during = |call| {
             marks.before(call).unwrap();
             let writes = now();
-            marks.after(call, true).unwrap();
+            marks.after(call, Outcome::Done).unwrap();
             writes
         };
         assert_eq!(during(Call::WriteArray("posting")), ["compact: write posting"]);

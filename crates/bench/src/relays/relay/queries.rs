@@ -97,7 +97,7 @@ fn measure(plan: &Plan, shape: &Shape, contenders: &mut [Contender]) -> Vec<Figu
         if !one.is_asked(pass, budget) {
             continue;
         }
-        if let Err(error) = contender.ask(shape, pass == 0, one) {
+        if let Err(error) = contender.ask(shape, pass, one) {
             one.refusal = Some(match error.downcast_ref::<Silent>() {
                 Some(silent) => Cell::text(silent.to_string()),
                 None => Cell::failed(&error),
@@ -128,7 +128,8 @@ impl Contender {
     }
 
     /// Sends every query of a shape once.
-    fn ask(&mut self, shape: &Shape, is_first: bool, figures: &mut Figures) -> Result<()> {
+    fn ask(&mut self, shape: &Shape, pass: usize, figures: &mut Figures) -> Result<()> {
+        let is_first = pass == 0;
         let close = frame("[\"CLOSE\",\"q\"]");
         let (began, before) = (Instant::now(), self.relay.at.cpu()?);
         for query in &shape.queries {

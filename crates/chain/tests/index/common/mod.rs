@@ -22,6 +22,13 @@ use bitcoin::{Block, BlockHash, Network, OutPoint, ScriptBuf, Transaction, TxOut
 /// Blocks that are read together.
 const UNIT_BLOCKS: usize = 8;
 
+/// The work of a node beside answering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Activity {
+    Rests,
+    Syncs,
+}
+
 /// Every block that it ever received, and the active chain among them.
 #[derive(Default)]
 pub(crate) struct MemoryNode {
@@ -119,9 +126,9 @@ impl MemoryNode {
     }
 
     /// Sets the node's knowledge of every block outside the active chain. At first it calls them invalid.
-    pub(crate) fn regard(&self, standing: BlockStanding, is_syncing: bool) {
+    pub(crate) fn regard(&self, standing: BlockStanding, activity: Activity) {
         let mut state = self.state.lock().unwrap();
-        (state.standing, state.is_syncing) = (Some(standing), is_syncing);
+        (state.standing, state.is_syncing) = (Some(standing), activity == Activity::Syncs);
     }
 
     /// Makes these blocks the active chain right before the next comparison of the chains.
@@ -329,7 +336,7 @@ impl Node for MemoryNode {
         };
         if let Some(blocks) = next {
             self.follow(&blocks);
-            self.regard(BlockStanding::Unconnected, true);
+            self.regard(BlockStanding::Unconnected, Activity::Syncs);
         }
         Ok(view)
     }

@@ -13,6 +13,7 @@ use crate::check::{Comparison, Excused, Extent};
 use crate::model::{Model, Moment};
 use crate::plan::Step;
 use crate::tree::{BlockNumber, GENESIS};
+use crate::watch::Failures;
 use crate::world::World;
 
 /// Virtual time in which index and node must agree once nothing happens any more: twice the longest pause after a
@@ -131,7 +132,7 @@ impl Sim {
         }
         let waiting = index.waiting().map(|waiting| waiting.kind());
         let lag = world.node.behind.map(|behind| behind.lag);
-        let is_known = world.node.standing.contains_key(&tip);
+        let standing = world.node.standing.get(&tip).copied();
         let is_down = world.now < world.node.down_until || world.node.flaky > 0;
         drop(world);
         let is_disturbed = {
@@ -141,7 +142,7 @@ impl Sim {
         if found != tip && !is_disturbed {
             self.fail(format!("a node that is behind ({lag:?}) moved the index from block {tip} to {found}"));
         }
-        let expected = lag.map(|lag| lag.expected(is_known));
+        let expected = lag.map(|lag| lag.expected(standing.as_ref()));
         // The follower may still pause after a failure.
         let may_pause = waiting == Some("index failed") && now < since + SETTLE_MAX;
         if may_pause && found == tip {
@@ -212,7 +213,8 @@ impl Sim {
         while let Ok(update) = receiver.try_recv() {
             let world = self.world.lock();
             let is_clear = world.node.is_healthy(world.now) && self.state.lock().reads_heal_at.is_none();
-            let noted = self.watch.lock().updated(&world, &update, is_clear);
+            let failures = if is_clear { Failures::None } else { Failures::Possible };
+            let noted = self.watch.lock().updated(&world, &update, failures);
             drop(world);
             if let Err(difference) = noted {
                 self.fail(difference);

@@ -8,7 +8,7 @@ use bitcoin::BlockHash;
 
 use super::looks::BEHIND;
 use super::{Pause, Sim};
-use crate::node_state::Message;
+use crate::node_state::{self, Message};
 use crate::tasks::Work;
 use crate::world::World;
 
@@ -204,7 +204,10 @@ impl Sim {
         let flaky = self.world.lock().node.flaky;
         let fails = flaky > 0 && self.state.lock().rng.per_mille(flaky);
         let mut world = self.world.lock();
-        world.node.reachable(world.now, fails)?;
+        if fails {
+            return Err(node_state::down());
+        }
+        world.node.reachable(world.now)?;
         answer(&mut world)
     }
 }

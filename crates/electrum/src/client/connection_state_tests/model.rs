@@ -112,13 +112,24 @@ impl Run {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Subscribe { subject, is_hinted } => self.subscribe(subjects()[subject], is_hinted),
+            Event::Subscribe { subject, is_hinted } => {
+                let subject = subjects()[subject];
+                let request = match subject {
+                    Subject::Outpoint(outpoint) if is_hinted => hinted(outpoint.txid.to_byte_array()[0]),
+                    subject => subscribe(subject),
+                };
+                self.subscribe(subject, request);
+            }
             Event::Unsubscribe(subject) => self.unsubscribe(subjects()[subject]),
             Event::Reply { which, is_error } if !self.replies.is_empty() => {
                 let reply = self.replies.remove(which % self.replies.len());
-                self.reply(&reply, is_error && !reply.is_late);
+                if is_error && !reply.is_late { self.fail(&reply) } else { self.reply(&reply) }
             }
-            Event::Publish { tip, scripts, is_known } => self.publish(tip, &scripts, is_known),
+            Event::Publish { tip, scripts, is_known } => {
+                self.world.tip += u8::from(tip);
+                let touched = self.change(&scripts);
+                self.updates.push(is_known.then_some(touched));
+            }
             Event::Take => self.take(),
             Event::Check if self.check.is_none() => self.check(),
             Event::Notify => self.notify(),
@@ -126,11 +137,7 @@ impl Run {
         }
     }
 
-    fn subscribe(&mut self, subject: Subject, is_hinted: bool) {
-        let request = match subject {
-            Subject::Outpoint(outpoint) if is_hinted => hinted(outpoint.txid.to_byte_array()[0]),
-            subject => subscribe(subject),
-        };
+    fn subscribe(&mut self, subject: Subject, request: Request) {
         assert!(matches!(self.connection.admit(request, "Birdhouse", usize::MAX), Admission::Run(..)));
         self.replies.push(Reply { subject, world: self.world, epoch: self.connection.epoch(), is_late: false });
         self.client.entry(number(subject)).or_default();
@@ -151,29 +158,30 @@ impl Run {
         assert_eq!(leave(&mut self.connection, request), was_followed);
     }
 
-    fn reply(&mut self, reply: &Reply, is_error: bool) {
+    fn reply(&mut self, reply: &Reply) {
+        let state = reply.world.state(reply.subject);
+        self.connection.settle(Settle::Sent(state), reply.epoch);
+        self.client.entry(number(reply.subject)).and_modify(|sent| *sent = Some(state));
+    }
+
+    /// Replies with an error.
+    fn fail(&mut self, reply: &Reply) {
         let subject = reply.subject;
-        if is_error {
-            self.connection.settle(Settle::Failed(subject), reply.epoch);
-            let is_awaited = self.replies.iter().any(|other| other.subject == subject && !other.is_late);
-            if self.client.get(&number(subject)) == Some(&None) && !is_awaited {
-                self.client.remove(&number(subject));
-            }
-        } else {
-            let state = reply.world.state(subject);
-            self.connection.settle(Settle::Sent(state), reply.epoch);
-            self.client.entry(number(subject)).and_modify(|sent| *sent = Some(state));
+        self.connection.settle(Settle::Failed(subject), reply.epoch);
+        let is_awaited = self.replies.iter().any(|other| other.subject == subject && !other.is_late);
+        if self.client.get(&number(subject)) == Some(&None) && !is_awaited {
+            self.client.remove(&number(subject));
         }
     }
 
-    fn publish(&mut self, tip: bool, scripts: &[u8], is_known: bool) {
-        self.world.tip += u8::from(tip);
+    /// Changes the history of scripts; returns their hashes, sorted.
+    fn change(&mut self, scripts: &[u8]) -> Vec<ScriptHash> {
         for script in scripts {
             self.world.scripts[usize::from(*script)] += 1;
         }
         let mut touched: Vec<ScriptHash> = scripts.iter().map(|script| hash(*script)).collect();
         touched.sort_unstable();
-        self.updates.push(is_known.then_some(touched));
+        touched
     }
 
     fn take(&mut self) {
@@ -208,7 +216,7 @@ impl Run {
     /// Everything that is on its way arrives.
     fn settle_down(mut self) {
         for reply in std::mem::take(&mut self.replies) {
-            self.reply(&reply, false);
+            self.reply(&reply);
         }
         self.notify();
         self.take();

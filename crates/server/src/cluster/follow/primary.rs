@@ -61,7 +61,7 @@ impl Primary {
     /// # Errors
     /// The URL is none of HTTP.
     pub(super) fn new(url: &str, secret: Option<&str>) -> Result<Self, Failure> {
-        Self::with_timeouts(("follow", url), secret, OF_REPLICA)
+        Self::with_timeouts("follow", url, secret, OF_REPLICA)
     }
 
     /// Returns a client of the URL in a setting, with these time limits.
@@ -69,7 +69,8 @@ impl Primary {
     /// # Errors
     /// As for [`new`](Self::new).
     pub(crate) fn with_timeouts(
-        (setting, url): (&str, &str),
+        setting: &str,
+        url: &str,
         secret: Option<&str>,
         timeouts: Timeouts,
     ) -> Result<Self, Failure> {

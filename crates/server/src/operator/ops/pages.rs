@@ -11,7 +11,7 @@ use hyper::{HeaderMap, Response, StatusCode};
 use super::form::field;
 use super::guard::Guard;
 use super::response::response;
-use crate::config::ControlCommand;
+use crate::config::{ControlCommand, Switch};
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::ctl::Answer;
@@ -35,7 +35,7 @@ const HTML: &str = "text/html; charset=utf-8";
 #[derive(Debug)]
 pub(super) struct Dashboard {
     guard: Guard,
-    has_commands: bool,
+    commands: Switch,
 }
 
 /// The way from a page to the root, and from the answer to a command.
@@ -49,8 +49,8 @@ pub(super) struct Reply {
 }
 
 impl Dashboard {
-    pub(super) fn new(guard: Guard, has_commands: bool) -> Self {
-        Self { guard, has_commands }
+    pub(super) fn new(guard: Guard, commands: Switch) -> Self {
+        Self { guard, commands }
     }
 
     /// Answers a request for a page or an asset; `None` if there is none at this path.
@@ -82,7 +82,7 @@ impl Dashboard {
         if let Err(reason) = self.guard.check_host(headers) {
             return refused(StatusCode::MISDIRECTED_REQUEST, "Unknown name", &reason);
         }
-        if !self.has_commands {
+        if self.commands == Switch::Off {
             return refused(StatusCode::FORBIDDEN, "Commands are off", "The setting ops-control is off.");
         }
         let token = field(body, "token");
@@ -124,7 +124,10 @@ impl Dashboard {
         let reorg = reorg.map(|waiting| waiting.to_string());
         control_page(&ControlPage {
             network: network.as_deref(),
-            commands: if self.has_commands { Commands::On { token: self.guard.token() } } else { Commands::Off },
+            commands: match self.commands {
+                Switch::On => Commands::On { token: self.guard.token() },
+                Switch::Off => Commands::Off,
+            },
             deep_reorg: reorg.as_deref(),
             has_relay: control.relay.is_some(),
             more_connections: open.len() - connections.len(),

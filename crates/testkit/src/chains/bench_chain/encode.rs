@@ -77,23 +77,23 @@ impl TxBytes {
             sized(&mut self.stripped, &script_pubkey);
         }
         self.stripped.extend([0; 4]);
-        self.hash(segwit);
-    }
-
-    fn hash(&mut self, segwit: bool) {
         self.txid = Txid::from_raw_hash(sha256d::Hash::hash(&self.stripped));
         if segwit {
-            let locktime = self.stripped.len() - 4;
-            self.full.extend(VERSION);
-            self.full.extend([0, 1]);
-            self.full.extend_from_slice(&self.stripped[4..locktime]);
-            self.full.extend_from_slice(&self.witness);
-            self.full.extend_from_slice(&self.stripped[locktime..]);
-            self.wtxid = Wtxid::from_raw_hash(sha256d::Hash::hash(&self.full));
+            self.add_witness();
         } else {
             self.full.extend_from_slice(&self.stripped);
             self.wtxid = Wtxid::from_raw_hash(self.txid.to_raw_hash());
         }
+    }
+
+    fn add_witness(&mut self) {
+        let locktime = self.stripped.len() - 4;
+        self.full.extend(VERSION);
+        self.full.extend([0, 1]);
+        self.full.extend_from_slice(&self.stripped[4..locktime]);
+        self.full.extend_from_slice(&self.witness);
+        self.full.extend_from_slice(&self.stripped[locktime..]);
+        self.wtxid = Wtxid::from_raw_hash(sha256d::Hash::hash(&self.full));
     }
 
     /// Writes an input and its witness; returns true when it has one.

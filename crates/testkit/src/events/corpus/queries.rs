@@ -32,8 +32,8 @@ struct Asker<'a> {
 pub(super) fn queries(landmarks: &Landmarks, people: &People, seed: u64) -> Vec<Query> {
     let mut asker = Asker { landmarks, people, rng: Rng::new(seed ^ 0x7265_7100) };
     let shapes: [Shape; 26] = [
-        ("e-76", |asker| asker.replies_to(76, false)),
-        ("e-76-viral", |asker| asker.replies_to(76, true)),
+        ("e-76", |asker| asker.replies_to(76)),
+        ("e-76-viral", |asker| asker.replies_to_viral(76)),
         ("feed-150-dense", |asker| asker.feed(150, 500, Asker::busy)),
         ("feed-150-quiet", |asker| asker.feed(150, 500, Asker::silent)),
         ("feed-500-dense", |asker| asker.feed(500, 100, Asker::busy)),
@@ -122,11 +122,15 @@ impl Asker<'_> {
         hex(&self.rng.pick(&self.landmarks.viral).id)
     }
 
-    fn replies_to(&mut self, count: usize, with_viral: bool) -> Value {
-        let viral: Vec<Id> = self.landmarks.viral.iter().filter(|_| with_viral).map(|note| note.id).collect();
-        let mut ids: Vec<String> = (0..count - viral.len()).map(|_| self.note()).collect();
-        ids.extend(viral.iter().map(hex));
-        json!({"kinds": [1], "#e": sorted(ids), "limit": if with_viral { 500 } else { 100 }})
+    fn replies_to(&mut self, count: usize) -> Value {
+        json!({"kinds": [1], "#e": self.notes(count), "limit": 100})
+    }
+
+    /// Asks for replies to all viral notes, and to others.
+    fn replies_to_viral(&mut self, count: usize) -> Value {
+        let mut ids: Vec<String> = self.landmarks.viral.iter().map(|note| hex(&note.id)).collect();
+        ids.extend(self.notes(count - ids.len()));
+        json!({"kinds": [1], "#e": sorted(ids), "limit": 500})
     }
 
     // === whole filters ===
