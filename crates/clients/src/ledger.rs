@@ -67,12 +67,12 @@ pub struct Account {
     held: [Arc<AtomicUsize>; HOLDINGS],
     /// The sum over all accounts.
     all_subscriptions: Arc<AtomicUsize>,
-    spent: Mutex<Spent>,
+    bucket: Mutex<LeakyBucket>,
 }
 
 /// The leaky bucket: its level at a time.
 #[derive(Debug, Clone, Copy)]
-struct Spent {
+struct LeakyBucket {
     level: Duration,
     at: Instant,
 }
@@ -144,7 +144,7 @@ impl Ledger {
             unsent: Arc::default(),
             held: Default::default(),
             all_subscriptions: Arc::clone(&self.subscriptions),
-            spent: Mutex::new(Spent { level: Duration::ZERO, at: now }),
+            bucket: Mutex::new(LeakyBucket { level: Duration::ZERO, at: now }),
         }
     }
 }
@@ -188,7 +188,7 @@ impl Account {
             return;
         }
         let cost = work + Duration::from_nanos(bytes.saturating_mul(BYTE_COST_NS));
-        self.spent.lock().add(cost, allowance, now);
+        self.bucket.lock().add(cost, allowance, now);
     }
 
     /// Checks that the client may ask for more.
@@ -199,7 +199,7 @@ impl Account {
         if allowance.is_unlimited() {
             return Ok(());
         }
-        self.spent.lock().check(allowance, now)
+        self.bucket.lock().check(allowance, now)
     }
 
     /// Changes the number of subscriptions of one connection from `before` to `now`.
@@ -218,13 +218,13 @@ impl Account {
 
     /// Returns the level of the bucket: work that has not drained yet.
     pub fn level(&self, allowance: Allowance, now: Instant) -> Duration {
-        self.spent.lock().level(allowance, now)
+        self.bucket.lock().level(allowance, now)
     }
 }
 
-// === impl Spent ===
+// === impl LeakyBucket ===
 
-impl Spent {
+impl LeakyBucket {
     fn level(&self, allowance: Allowance, now: Instant) -> Duration {
         let passed = now.saturating_duration_since(self.at);
         self.level.saturating_sub(passed.saturating_mul(allowance.percent) / 100)
@@ -256,8 +256,8 @@ mod tests {
         ClientKey::Network([203, 0, 113, number].into(), 32)
     }
 
-    fn fresh(now: Instant) -> Spent {
-        Spent { level: Duration::ZERO, at: now }
+    fn fresh(now: Instant) -> LeakyBucket {
+        LeakyBucket { level: Duration::ZERO, at: now }
     }
 
     #[test]
@@ -279,12 +279,12 @@ mod tests {
             steps in proptest::collection::vec((0u64..10_000, 0u32..=50), 0..200),
         ) {
             let mut now = Instant::now();
-            let mut spent = fresh(now);
+            let mut bucket = fresh(now);
             for (pause_ms, percent) in steps {
                 let pause = Duration::from_millis(pause_ms);
                 now += pause;
-                spent.add(pause * percent / 100, ALLOWANCE, now);
-                prop_assert_eq!(spent.check(ALLOWANCE, now), Ok(()));
+                bucket.add(pause * percent / 100, ALLOWANCE, now);
+                prop_assert_eq!(bucket.check(ALLOWANCE, now), Ok(()));
             }
         }
 
@@ -294,13 +294,13 @@ mod tests {
         ) {
             let start = Instant::now();
             let mut now = start;
-            let mut spent = fresh(now);
+            let mut bucket = fresh(now);
             let mut used = Duration::ZERO;
             for (pause_ms, cost_ms) in steps {
                 now += Duration::from_millis(pause_ms);
-                spent.add(Duration::from_millis(cost_ms), ALLOWANCE, now);
+                bucket.add(Duration::from_millis(cost_ms), ALLOWANCE, now);
                 used += Duration::from_millis(cost_ms);
-                let level = spent.level(ALLOWANCE, now);
+                let level = bucket.level(ALLOWANCE, now);
                 prop_assert!(level <= used);
                 prop_assert!(level >= used.saturating_sub((now - start) / 2));
             }
@@ -309,12 +309,12 @@ mod tests {
         #[test]
         fn refused_client_may_ask_after_the_returned_time_and_not_before(cost_ms in 10_001u64..1_000_000) {
             let now = Instant::now();
-            let mut spent = fresh(now);
-            spent.add(Duration::from_millis(cost_ms), ALLOWANCE, now);
-            let Overdrawn { wait } = spent.check(ALLOWANCE, now).unwrap_err();
-            prop_assert_eq!(spent.check(ALLOWANCE, now + wait), Ok(()));
+            let mut bucket = fresh(now);
+            bucket.add(Duration::from_millis(cost_ms), ALLOWANCE, now);
+            let Overdrawn { wait } = bucket.check(ALLOWANCE, now).unwrap_err();
+            prop_assert_eq!(bucket.check(ALLOWANCE, now + wait), Ok(()));
             let too_early = wait.saturating_sub(Duration::from_micros(10));
-            prop_assert!(spent.check(ALLOWANCE, now + too_early).is_err());
+            prop_assert!(bucket.check(ALLOWANCE, now + too_early).is_err());
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! All protocol servers use this crate; it knows none of their protocols. Suggested reading order: keys of clients
 //! (`client_key`, `forwarded`), use of resources (`hold`, `ledger`, `rate`, `slowest`), fair turns (`fair`, `turns`,
-//! `places`, `inbox`), stalls of the disk (`disk_stall`), and the text forms of limits (`bound`, `bounds`).
+//! `places`, `work_queue`), stalls of the disk (`disk_stall`), and the text forms of limits (`bound`, `bounds`).
 //!
 //! A *client* is an IPv4 address, an IPv6 network or a Tor circuit; it is never logged. Every message and every page is
 //! a turn of its client, so a client that floods mostly delays itself. Requests are queued first, and refused only when
@@ -46,9 +46,9 @@ mod slowest;
 // Fair turns.
 mod disk_stall;
 mod fair;
-mod inbox;
 mod places;
 mod turns;
+mod work_queue;
 
 // Limits as text.
 mod bound;
@@ -65,9 +65,9 @@ pub use disk_stall::{BegunRead, DiskStall, ReadWatch};
 pub use fair::ClientId;
 pub use forwarded::{Forwarding, is_proxy};
 pub use hold::{Held, Quota, UsedUp};
-pub use inbox::{Inbox, Room, Worker};
 pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, HOLDINGS, Ledger, Overdrawn};
 pub use places::{PlaceBounds, Places, TooManyHalfOpen};
 pub use rate::{Buckets, Rate};
 pub use slowest::{SlowKind, Slowest};
 pub use turns::{Payer, Queueing, Turn, Turns, Waiting};
+pub use work_queue::{Reservation, WorkQueue, Worker};

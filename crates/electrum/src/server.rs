@@ -7,7 +7,7 @@ use std::time::Instant;
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_clients::{PlaceBounds, SlowKind, Waiting};
-use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats};
+use birdhouse_net::{ConnectionInfo, ConnectionSlots, SeatCounts, Seats};
 use tokio::net::TcpListener;
 
 use crate::connection::transport;
@@ -63,17 +63,17 @@ impl Server {
         let discovery_task = tokio::spawn(async move { discovery_task.run().await });
         let (registry, grace) = (Arc::clone(&service.registry), service.settings.limits.shutdown_timeout);
         let refused = Arc::clone(&service.refused);
-        let room = |limits: &Limits| {
+        let slots = |limits: &Limits| {
             let seats = Seats::new(
                 PlaceBounds::of_networks(limits.network_connections),
                 Vec::new(),
                 Arc::clone(&refused),
                 Instant::now(),
             );
-            Room::new(limits.connections, seats)
+            ConnectionSlots::new(limits.connections, seats)
         };
         let converse = move |accepted| transport::converse(Arc::clone(&service), accepted);
-        birdhouse_net::serve(listeners, &registry, room, shutdown, grace, converse).await;
+        birdhouse_net::serve(listeners, &registry, slots, shutdown, grace, converse).await;
         update_task.abort();
         discovery_task.abort();
     }

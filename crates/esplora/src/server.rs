@@ -7,7 +7,7 @@ use axum::{Router, middleware};
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
 use birdhouse_clients::{PlaceBounds, SlowKind};
-use birdhouse_net::{ConnectionInfo, Room, SeatCounts, Seats};
+use birdhouse_net::{ConnectionInfo, ConnectionSlots, SeatCounts, Seats};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -93,10 +93,10 @@ impl Server {
             Arc::clone(&service.refused),
             Instant::now(),
         );
-        let room = Room::new(limits.connections, seats);
+        let slots = ConnectionSlots::new(limits.connections, seats);
         let registry = Arc::clone(&service.registry);
         let converse = move |accepted| transport::serve(Arc::clone(&service), accepted);
-        birdhouse_net::serve(listeners, &registry, |_| room.clone(), shutdown, grace, converse).await;
+        birdhouse_net::serve(listeners, &registry, |_| slots.clone(), shutdown, grace, converse).await;
     }
 }
 

@@ -48,7 +48,7 @@ pub use framing::{CloseCode, Cut, Framing, Kind, Payload};
 pub use incoming::{Bounds, Incoming, Message, Next, PartialMessages};
 pub use io::Io;
 pub use lines::Lines;
-pub use listener::{Accepted, Listener, Room, Stream, Transport, handshake, serve};
+pub use listener::{Accepted, ConnectionSlots, Listener, Stream, Transport, handshake, serve};
 pub use meter::{ClientBounds, Meter, PING_WORK, Turn, Turns};
 pub use offload::{Executor, can_wait_offloaded, offload, wait_offloaded};
 pub use outbox::{Framed, Outbox, Patience, write_now};

@@ -76,21 +76,21 @@ pub struct Accepted<L> {
     pub stopped: watch::Receiver<()>,
 }
 
-/// Places for connections. When all are taken, the idlest connection of the largest group of clients leaves for a new
+/// Slots for connections. When all are taken, the idlest connection of the largest group of clients leaves for a new
 /// one.
 #[derive(Debug, Clone)]
-pub struct Room {
-    places: Arc<Semaphore>,
+pub struct ConnectionSlots {
+    slots: Arc<Semaphore>,
     seats: Arc<Seats>,
 }
 
 /// A stream of any transport, so that the code of a connection exists once.
 pub type Stream = Box<dyn Io>;
 
-impl Room {
-    /// Room for this many connections at a time.
+impl ConnectionSlots {
+    /// Slots for this many connections at a time.
     pub fn new(connections: usize, seats: Arc<Seats>) -> Self {
-        Self { places: Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS))), seats }
+        Self { slots: Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS))), seats }
     }
 }
 
@@ -127,12 +127,12 @@ impl Transport {
     }
 }
 
-/// Serves the clients of all listeners until `shutdown` completes; then waits `grace` for what is in flight. `room`
-/// gives the places of a listener, and `converse` serves one client, in a task of its own.
+/// Serves the clients of all listeners until `shutdown` completes; then waits `grace` for what is in flight. `slots`
+/// gives those of a listener, and `converse` serves one client, in a task of its own.
 pub async fn serve<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'static>(
     listeners: Vec<(TcpListener, Listener<L>)>,
     registry: &Arc<Registry>,
-    room: impl Fn(&L) -> Room,
+    slots: impl Fn(&L) -> ConnectionSlots,
     shutdown: impl Future<Output = ()>,
     grace: Duration,
     converse: impl Fn(Accepted<L>) -> C + Clone + Send + 'static,
@@ -140,8 +140,8 @@ pub async fn serve<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'st
     let (stop, stopped) = watch::channel(());
     let mut running = JoinSet::new();
     for (socket, listener) in listeners {
-        let (room, registry) = (room(&listener.limits), Arc::clone(registry));
-        running.spawn(accept(socket, listener.into(), room, registry, stopped.clone(), grace, converse.clone()));
+        let (slots, registry) = (slots(&listener.limits), Arc::clone(registry));
+        running.spawn(accept(socket, listener.into(), slots, registry, stopped.clone(), grace, converse.clone()));
     }
     shutdown.await;
     drop(stop);
@@ -152,7 +152,7 @@ pub async fn serve<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'st
 async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'static>(
     socket: TcpListener,
     listener: Arc<Listener<L>>,
-    Room { places, seats }: Room,
+    ConnectionSlots { slots, seats }: ConnectionSlots,
     registry: Arc<Registry>,
     mut stopped: watch::Receiver<()>,
     grace: Duration,
@@ -182,7 +182,7 @@ async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'stati
         };
         let mut pause = DISPLACE_PAUSE;
         let permit = loop {
-            if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
+            if let Ok(permit) = Arc::clone(&slots).try_acquire_owned() {
                 break Some(permit);
             }
             // It is not idle, though it waits.
@@ -190,7 +190,7 @@ async fn accept<L: Send + Sync + 'static, C: Future<Output = ()> + Send + 'stati
             seats.displace();
             tokio::select! {
                 _ = stopped.changed() => break None,
-                permit = Arc::clone(&places).acquire_owned() => {
+                permit = Arc::clone(&slots).acquire_owned() => {
                     break Some(permit.expect("the semaphore is never closed"));
                 }
                 // That one waits for the node or the disk, and cannot leave before.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_net::{Accepted, Room, handshake};
+use birdhouse_net::{Accepted, ConnectionSlots, handshake};
 use tokio::net::TcpListener;
 use tracing::debug;
 
@@ -25,10 +25,10 @@ impl Relay {
         grace: Duration,
         shutdown: impl Future<Output = ()>,
     ) {
-        let room = Room::new(self.settings.limits.connections, Arc::clone(&self.seats));
+        let slots = ConnectionSlots::new(self.settings.limits.connections, Arc::clone(&self.seats));
         let relay = Arc::clone(&self);
         let converse = move |accepted| converse(Arc::clone(&relay), accepted);
-        birdhouse_net::serve(listeners, &self.registry, |()| room.clone(), shutdown, grace, converse).await;
+        birdhouse_net::serve(listeners, &self.registry, |()| slots.clone(), shutdown, grace, converse).await;
     }
 }
 

@@ -23,7 +23,7 @@ use birdhouse_testkit::rng::{Rng, number};
 use parking_lot::Mutex;
 
 use crate::fronts::Feed;
-use crate::live::{Hub, Inbox, LiveQueue, SinceSeq};
+use crate::live::{Hub, LiveInbox, LiveQueue, SinceSeq};
 use crate::stored::{Asked, Next, Stored};
 use crate::writing::recovery;
 
@@ -211,7 +211,7 @@ impl World {
 
 /// A connection with one subscription.
 struct Reader {
-    inbox: Inbox,
+    inbox: LiveInbox,
     number: u64,
     filters: Arc<[Filter]>,
     phase: Phase,

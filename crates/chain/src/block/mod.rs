@@ -22,5 +22,5 @@ pub use self::proved::ProvedBlock;
 pub(crate) use self::proved::ProvedTransaction;
 pub(crate) use self::sigops::{Program, sigop_cost};
 pub(crate) use self::spent::{Origin, SpentOutputs};
-pub(crate) use self::touches::{BlockTouches, Funded, Spent};
+pub(crate) use self::touches::{BlockTouches, Funded, SpendingInput};
 pub use self::undo::UndoOwner;

@@ -21,7 +21,7 @@ pub(crate) struct BlockTouches {
     /// Weight of the block ([BIP 141](https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki)).
     pub(crate) weight: u32,
     pub(crate) funded: Vec<Funded>,
-    pub(crate) spent: Vec<Spent>,
+    pub(crate) spent: Vec<SpendingInput>,
 }
 
 /// An output that pays a script.
@@ -35,7 +35,7 @@ pub(crate) struct Funded {
 
 /// An input that spends an output of a script.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spent {
+pub(crate) struct SpendingInput {
     pub(crate) scripthash: Hash256,
     pub(crate) tx: u32,
     pub(crate) prev_txid: Hash256,
@@ -103,13 +103,13 @@ fn funded(block: &Block<'_>) -> Vec<Funded> {
         .collect()
 }
 
-fn spent_of(block: &Block<'_>, spent: &SpentOutputs) -> Vec<Spent> {
+fn spent_of(block: &Block<'_>, spent: &SpentOutputs) -> Vec<SpendingInput> {
     let scripts: Vec<&[u8]> = spent.scripts().collect();
     let mut hashes = Vec::new();
     sha256_many(&scripts, &mut hashes);
     let inputs = block.inputs.iter().zip(hashes).zip(spent.values()).enumerate();
     inputs
-        .map(|(at, ((input, scripthash), value))| Spent {
+        .map(|(at, ((input, scripthash), value))| SpendingInput {
             scripthash,
             tx: input.tx,
             prev_txid: *input.prev_txid,

@@ -7,7 +7,7 @@
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
-use crate::block::{BlockTouches, Spent};
+use crate::block::{BlockTouches, SpendingInput};
 use crate::build::{Naming, NumberedBlock, Record, Side, by_key, each_record};
 use crate::error::{Error, Result};
 use crate::names::{Hash256, Height, KeyLength, Keyer, ScriptKey, TxNum};
@@ -79,7 +79,7 @@ impl BlockRecords {
             Ok(())
         })?;
         let funding =
-            |spent: &Spent| Funding { txid: spent.prev_txid, height: spent.origin.map(|origin| origin.height) };
+            |spent: &SpendingInput| Funding { txid: spent.prev_txid, height: spent.origin.map(|origin| origin.height) };
         let fundings = touches.spent.iter().map(funding).collect();
         Ok(Self { first, txids: touches.txids.clone(), hashes, records, fundings })
     }
@@ -305,7 +305,7 @@ mod tests {
     /// A block whose transactions have these txids. The first one funds a script; another spends that of `spends`.
     fn block(txids: &[u8], spends: &[(u8, Option<u32>)]) -> BlockTouches {
         let funded = Funded { scripthash: [7; 32], tx: 0, vout: 0, value: 50 };
-        let spent = |(txid, height): &(u8, Option<u32>)| Spent {
+        let spent = |(txid, height): &(u8, Option<u32>)| SpendingInput {
             scripthash: [7; 32],
             tx: 1,
             prev_txid: [*txid; 32],

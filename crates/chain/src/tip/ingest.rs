@@ -12,7 +12,7 @@ use birdhouse_store::Batch;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{BlockHash, OutPoint, Txid};
 
-use crate::block::{BlockError, BlockTouches, Funded, Spent, output_of};
+use crate::block::{BlockError, BlockTouches, Funded, SpendingInput, output_of};
 use crate::error::{Error, Result};
 use crate::merging::delta_filters;
 use crate::names::{Hash256, Height, Keyer, ScriptHash, ScriptKey, TouchedScripts, TxNum};
@@ -332,7 +332,7 @@ fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Res
     if block.has_sibling {
         return prove_by_transactions(snapshot, block, fundings);
     }
-    let agrees = |(spent, funding): (&Spent, &TxNum)| {
+    let agrees = |(spent, funding): (&SpendingInput, &TxNum)| {
         let height = || snapshot.headers.block_of(*funding).map(|(height, _)| height);
         spent.origin.is_none_or(|origin| height() == Some(origin.height))
     };
@@ -341,9 +341,9 @@ fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Res
 
 fn prove_by_transactions(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Result<()> {
     // In the order of the files, and each transaction once.
-    let mut order: Vec<(TxNum, &Spent)> = fundings.iter().copied().zip(&block.touches.spent).collect();
+    let mut order: Vec<(TxNum, &SpendingInput)> = fundings.iter().copied().zip(&block.touches.spent).collect();
     order.sort_unstable_by_key(|(funding, _)| *funding);
-    let same: Vec<&[(TxNum, &Spent)]> = order.chunk_by(|(one, _), (other, _)| one == other).collect();
+    let same: Vec<&[(TxNum, &SpendingInput)]> = order.chunk_by(|(one, _), (other, _)| one == other).collect();
     let proofs = parallel::map(snapshot.shared.runtime.threads(), &same, |same| {
         let (funding, first) = same[0];
         let raw = snapshot.proven_raw(&first.prev_txid, funding)?;
@@ -388,7 +388,7 @@ impl NewBlock {
     }
 
     /// The transaction that funded a spent output of the block. Undo data may be a sibling's where there is one.
-    fn funding_of(&self, spent: &Spent) -> Funding {
+    fn funding_of(&self, spent: &SpendingInput) -> Funding {
         let height = spent.origin.filter(|_| !self.has_sibling).map(|origin| origin.height);
         Funding { txid: spent.prev_txid, height }
     }

@@ -27,7 +27,7 @@ use crate::limits::BLOCK_PIECE_BYTES;
 use crate::live::event_stream;
 use crate::pages::{Pages, Surroundings};
 use crate::service::{Caller, Service, Switching};
-use crate::wire::{Cache, Content, Failure, HTML, Params, Refusal, Reply, Room, Rows};
+use crate::wire::{AnswerMemory, Cache, Content, Failure, HTML, Params, Refusal, Reply, Rows};
 use crate::work::ApiRequest;
 
 /// The header with the id of the last event that a client has received.
@@ -108,7 +108,7 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     let snapshot = service.index.snapshot()?;
     let last_event = parts.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
     let params = Params { path, query, body, last_event };
-    let asked = Arc::new(ApiRequest { params, room: Room::new(caller.unsent.clone()) });
+    let asked = Arc::new(ApiRequest { params, room: AnswerMemory::new(caller.unsent.clone()) });
     let began = Instant::now();
     let reply = service.answer(&caller.meter, route.lane, route.endpoint, &asked, &snapshot).await;
     let took = began.elapsed();
@@ -260,10 +260,13 @@ impl Answered {
     }
 
     /// A body of pieces, each made when the client has taken the one before.
-    fn pieces(self, next: impl FnMut(&Snapshot, &Room) -> Result<Option<Vec<u8>>, Failure> + Send + 'static) -> Body {
+    fn pieces(
+        self,
+        next: impl FnMut(&Snapshot, &AnswerMemory) -> Result<Option<Vec<u8>>, Failure> + Send + 'static,
+    ) -> Body {
         let deadline = Deadline::new(self.service.settings.limits.download_timeout, &self.caller.meter);
         let pieces = stream::unfold((self, next, deadline), |(answered, mut next, deadline)| async move {
-            let room = Room::new(answered.caller.unsent.clone());
+            let room = AnswerMemory::new(answered.caller.unsent.clone());
             let read = || next(&answered.at, &room);
             let piece = answered.service.offloaded(&answered.caller.meter, read).await;
             let piece = match piece.transpose()? {

@@ -32,7 +32,7 @@ use self::wishes::Action;
 use crate::fees::{NodeUse, RateStep, Rates};
 use crate::limits::{LIVE_ANSWER, LIVE_CROWDED, LIVE_MESSAGE_BYTES, LIVE_PACE, LIVE_SILENCE, TRACKED};
 use crate::service::{Caller, Service};
-use crate::wire::{Failure, Params, Room};
+use crate::wire::{AnswerMemory, Failure, Params};
 use crate::work::Question;
 
 /// Reason for the end of a connection.
@@ -219,7 +219,7 @@ impl Connection {
 
     /// Fee rates, for which the node may be asked; `None` if it does not answer.
     async fn rates(&mut self, at: &Snapshot) -> Option<Rates> {
-        let (params, room) = (Params::default(), Room::new(self.caller.unsent.clone()));
+        let (params, room) = (Params::default(), AnswerMemory::new(self.caller.unsent.clone()));
         let service = &*self.service;
         let rates =
             |node_use| Question { service, at, params: &params, room: &room, node_use }.rates(RateStep::Thousandth);
@@ -241,7 +241,7 @@ impl Connection {
     ) -> Result<Vec<String>, Ending> {
         let (params, service, tracking) = (Params::default(), &self.service, &mut self.tracking);
         // Until the messages are made. They count again while they wait to be taken.
-        let room = Room::new(self.caller.unsent.clone());
+        let room = AnswerMemory::new(self.caller.unsent.clone());
         let read =
             || answer(tracking, &Question { service, at, params: &params, room: &room, node_use: NodeUse::NotYet }, at);
         let answered = service.offloaded(&self.caller.meter, read).await;

@@ -1,18 +1,18 @@
 //! Parts of requests, and shapes of answers: JSON and HTTP as values. May use `limits`.
 
+mod answer_memory;
 mod failure;
 pub(crate) mod params;
 mod reply;
-mod room;
 pub mod script;
 mod shapes;
 mod watch;
 
+pub(crate) use self::answer_memory::{AnswerMemory, Each, Json};
 pub use self::failure::{Failure, Refusal};
 pub use self::params::{Params, read_address, script_of_address, script_of_hash};
 pub use self::reply::{Answer, Cache, Reply};
 pub(crate) use self::reply::{Content, EVENTS, HTML, ListPiece, Rows};
-pub(crate) use self::room::{Each, Json, Room};
 pub(crate) use self::shapes::{
     BlockJson, BlockStatusJson, MempoolJson, MerkleProofJson, OutspendJson, RecentJson, StatsJson, StatusJson,
     SummaryJson, TransactionJson, UnspentJson,

@@ -9,8 +9,8 @@ use birdhouse_net::SHARE_BYTES;
 use hyper::StatusCode;
 use serde::Serialize;
 
+use crate::wire::answer_memory::{AnswerMemory, Json};
 use crate::wire::failure::Failure;
-use crate::wire::room::{Json, Room};
 use crate::wire::watch::Watch;
 
 /// The outcome of a question.
@@ -68,7 +68,7 @@ pub(crate) enum Content {
 pub(crate) struct Rows(pub(crate) Box<NextRows>);
 
 /// Makes the next piece from the snapshot at which the request came, within the room of that piece.
-type NextRows = dyn FnMut(&Snapshot, &Room) -> Result<Option<Vec<u8>>, Failure> + Send;
+type NextRows = dyn FnMut(&Snapshot, &AnswerMemory) -> Result<Option<Vec<u8>>, Failure> + Send;
 
 /// Bytes of a list after which a piece ends. A connection always has room for this many.
 const PIECE_BYTES: usize = SHARE_BYTES / 2;
@@ -190,7 +190,7 @@ impl Reply {
         mut next: impl FnMut(&Snapshot, &mut ListPiece<'_>) -> Result<ControlFlow<()>, Failure> + Send + 'static,
     ) -> Answer {
         let (mut separator, mut has_ended) = ("[", false);
-        let pieces = move |at: &Snapshot, room: &Room| {
+        let pieces = move |at: &Snapshot, room: &AnswerMemory| {
             let mut piece = ListPiece { json: Json::new(room), separator };
             // A piece without bytes would be the end of the answer.
             while !has_ended && piece.json.len() == 0 {
@@ -213,7 +213,7 @@ impl Reply {
     }
 
     /// JSON that takes its memory from `room` before it is written.
-    pub(crate) fn json(room: &Room, value: &impl Serialize, cache: Cache) -> Answer {
+    pub(crate) fn json(room: &AnswerMemory, value: &impl Serialize, cache: Cache) -> Answer {
         let mut json = Json::new(room);
         json.value(value)?;
         Ok(Self::new(Content::Json(json.into_bytes()), cache))

@@ -11,8 +11,8 @@ use bitcoin::{Network, OutPoint, TxIn, TxOut, Txid, consensus};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
+use crate::wire::answer_memory::Each;
 use crate::wire::failure::Failure;
-use crate::wire::room::Each;
 use crate::wire::script;
 
 /// A block.

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use crate::fees::NodeUse;
 use crate::limits::NODE_PATIENCE;
 use crate::service::Service;
-use crate::wire::{Answer, Failure, Params, Room};
+use crate::wire::{Answer, AnswerMemory, Failure, Params};
 
 /// A request, with the view of the index that its answer sees.
 pub struct Question<'a> {
@@ -29,7 +29,7 @@ pub struct Question<'a> {
     /// Parts of the request.
     pub params: &'a Params,
     /// The memory of the answer.
-    pub(crate) room: &'a Room,
+    pub(crate) room: &'a AnswerMemory,
     pub(crate) node_use: NodeUse,
 }
 
@@ -37,7 +37,7 @@ pub struct Question<'a> {
 pub(crate) struct ApiRequest {
     pub(crate) params: Params,
     /// The memory of the answer.
-    pub(crate) room: Room,
+    pub(crate) room: AnswerMemory,
 }
 
 /// The function that answers a question.

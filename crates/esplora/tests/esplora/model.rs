@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
-use birdhouse_testkit::ledger::{Ledger, ScriptFacts, Spent};
+use birdhouse_testkit::ledger::{Ledger, ScriptFacts, SpentState};
 use birdhouse_testkit::live::LiveNode;
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{OutPoint, ScriptBuf, Transaction, TxOut, Txid};
@@ -151,12 +151,12 @@ impl<'a> Model<'a> {
         };
         let chain = sum(
             &values(&|output| output.height.is_some()),
-            &values(&|output| output.spent == Spent::InChain),
+            &values(&|output| output.spent == SpentState::InChain),
             facts.confirmed.len(),
         );
         let mempool = sum(
             &values(&|output| output.height.is_none()),
-            &values(&|output| output.spent == Spent::InMempool),
+            &values(&|output| output.spent == SpentState::InMempool),
             facts.unconfirmed.len(),
         );
         (chain, mempool)
@@ -164,7 +164,7 @@ impl<'a> Model<'a> {
 
     /// The answer of `utxo`, by txid and vout.
     pub(crate) fn unspent(&self, script: &ScriptBuf) -> BTreeMap<(String, u64), Value> {
-        let unspent = self.scripts[script].outputs.iter().filter(|output| output.spent == Spent::No);
+        let unspent = self.scripts[script].outputs.iter().filter(|output| output.spent == SpentState::No);
         let entry = |output: &birdhouse_testkit::ledger::Output| {
             let (txid, vout) = (output.outpoint.txid.to_string(), output.outpoint.vout);
             let status = self.status(output.height);

@@ -75,7 +75,7 @@ fn too_many_unspent_outputs_are_refused_and_not_cut() {
     let limits = birdhouse_esplora::Limits { unspent: 3, ..birdhouse_esplora::Limits::default() };
     let world = World::of(52, SMALL, limits);
     let many = world.live.ledger().scripts().into_iter().find(|(_, facts)| {
-        facts.outputs.iter().filter(|output| output.spent == birdhouse_testkit::ledger::Spent::No).count() > 3
+        facts.outputs.iter().filter(|output| output.spent == birdhouse_testkit::ledger::SpentState::No).count() > 3
     });
     let (script, _) = many.unwrap();
     let hash =

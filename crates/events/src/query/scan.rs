@@ -133,7 +133,7 @@ pub(super) fn run(
     } else {
         PackedFilter::new(filter)
     };
-    let mut page = Page::new(reader, filter, bounds, cost, visit);
+    let mut page = PageScan::new(reader, filter, bounds, cost, visit);
     if let Some(Scan { lists, budget }) = &plan.scan {
         match page.merge(lists, &plan.check, since..=until, *budget)? {
             End::Rows(position) => return Ok(Some(position)),
@@ -167,7 +167,7 @@ fn ids(
         candidates.push(Candidate { created_at: packed.created_at(), seq, head });
         ControlFlow::Continue(())
     })?;
-    Page::new(reader, PackedFilter::new(filter), bounds, cost, visit).visit_matching(candidates)
+    PageScan::new(reader, PackedFilter::new(filter), bounds, cost, visit).visit_matching(candidates)
 }
 
 /// Returns the filter's times in the range that events can have; `None` if no event matches.
@@ -177,7 +177,7 @@ fn times(filter: &Filter) -> Option<(u32, u32)> {
     (since <= until).then_some((since, until))
 }
 
-struct Page<'a> {
+struct PageScan<'a> {
     reader: Reader<'a>,
     filter: PackedFilter<'a>,
     bounds: Bounds<'a>,
@@ -199,7 +199,7 @@ enum End {
     Budget(u32),
 }
 
-impl<'a> Page<'a> {
+impl<'a> PageScan<'a> {
     fn new(
         reader: Reader<'a>,
         filter: PackedFilter<'a>,

@@ -12,7 +12,7 @@ pub(crate) const PARTS_PAGE: u32 = 50;
 
 /// A part of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct ListPart {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) count: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Page {
     pub(crate) most: usize,
 }
 
-impl Page {
+impl ListPart {
     /// The entries of the page with their indexes.
     pub(crate) fn slice<T>(self, all: &[T]) -> impl Iterator<Item = (usize, &T)> + use<'_, T> {
         all.iter().enumerate().skip(self.start).take(self.end - self.start)

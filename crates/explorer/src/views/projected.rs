@@ -6,7 +6,7 @@ use bitcoin::{Network, Txid};
 use maud::{Markup, html};
 
 use super::layout::Frame;
-use super::parts::{self, Page, fact};
+use super::parts::{self, ListPart, fact};
 
 /// Virtual bytes of a full block.
 const BLOCK_VBYTES: u64 = 1_000_000;
@@ -20,7 +20,7 @@ pub(crate) struct Projected<'a> {
     /// Projected blocks.
     pub(crate) count: usize,
     pub(crate) block: &'a ProjectedBlock,
-    pub(crate) page: Page,
+    pub(crate) page: ListPart,
     /// In the order of mining.
     pub(crate) transactions: Vec<Line>,
 }

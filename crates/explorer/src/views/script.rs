@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::chart::{Point, chart};
 use super::layout::Frame;
-use super::parts::{self, Page, badge, fact};
+use super::parts::{self, ListPart, badge, fact};
 use super::sides::{self, Sides};
 
 /// Names of a script.
@@ -84,7 +84,7 @@ pub(crate) struct Unspent {
 #[derive(Debug)]
 pub(crate) struct Coins {
     pub(crate) coins: Vec<Coin>,
-    pub(crate) page: Page,
+    pub(crate) page: ListPart,
 }
 
 /// A page about a script.

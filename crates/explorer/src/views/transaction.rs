@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::flow::{self, Flow};
 use super::layout::Frame;
-use super::parts::{self, Page, badge, fact};
+use super::parts::{self, ListPart, badge, fact};
 use super::stale;
 use super::versions::{self, Version};
 
@@ -44,7 +44,7 @@ pub(crate) struct Transaction {
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
     /// The inputs and outputs that are shown.
-    pub(crate) pages: (Page, Page),
+    pub(crate) pages: (ListPart, ListPart),
     /// In hexadecimal; `None` if it is large.
     pub(crate) raw: Option<String>,
 }
@@ -371,7 +371,7 @@ pub(super) fn party(part: &Part, index: usize) -> Markup {
     }
 }
 
-fn more(transaction: &Transaction, name: &str, page: Page) -> Markup {
+fn more(transaction: &Transaction, name: &str, page: ListPart) -> Markup {
     page.links(&format!("More {name}"), |start| format!("/tx/{}?{name}={start}#{name}", transaction.txid))
 }
 

@@ -1,6 +1,6 @@
 //! Every page against the figures of a scan of chain and mempool.
 
-use birdhouse_testkit::ledger::{ScriptFacts, Spent};
+use birdhouse_testkit::ledger::{ScriptFacts, SpentState};
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::{Coin, Payment};
 use bitcoin::{Address, Network, OutPoint, ScriptBuf, Txid};
@@ -366,7 +366,7 @@ fn addresses_have_the_models_balance_unspent_outputs_and_file() {
             }
         }
         let unspent = page(&world, &format!("/address/{address}/unspent"));
-        let open = facts.outputs.iter().filter(|output| output.spent == Spent::No);
+        let open = facts.outputs.iter().filter(|output| output.spent == SpentState::No);
         let mut count = 0;
         for output in open {
             count += 1;

@@ -1,11 +1,11 @@
 //! Streams of messages in both directions, through the public interface of the crate.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod connection_slots;
 mod frames;
 mod incoming;
 mod lines;
 mod outbox;
-mod room;
 
 use std::time::Duration;
 

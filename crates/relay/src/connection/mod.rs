@@ -34,7 +34,7 @@ use crate::clock::now;
 use crate::connection::sync::Sessions;
 use crate::entrance::Client;
 use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PrivateMessages, QUERIES_RUNNING, WRITE_BYTES};
-use crate::live::{Inbox, LiveEvent, LiveQueue, SinceSeq};
+use crate::live::{LiveEvent, LiveInbox, LiveQueue, SinceSeq};
 use crate::message;
 use crate::message::{Answer, ClientMessage, Outcome, Refused, SubscriptionId, is_event, refused};
 use crate::plugin::Question;
@@ -42,7 +42,7 @@ use crate::policy::{Identity, try_again};
 use crate::relay::{Relay, SYNC_IDS};
 use crate::rules::Verdict;
 use crate::stored::{Stored, Tally, words_are_missing};
-use crate::writing::{EventRoom, Submission};
+use crate::writing::{EventReservation, Submission};
 
 /// Reason for the end of a connection.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ struct Connection<'a> {
     unsent: Unsent,
     meter: Arc<Meter>,
     identity: Identity,
-    inbox: Inbox,
+    inbox: LiveInbox,
     answers: mpsc::Sender<Answer>,
     in_flight: usize,
     subscriptions: HashMap<SubscriptionId, Subscription>,
@@ -244,7 +244,7 @@ impl Connection<'_> {
     async fn read_message(&mut self) -> Step {
         // An event takes room where it waits before it is read: until then its bytes count as a partial message.
         let (bytes, is_event) = self.incoming.peek().map_or((0, false), |bytes| (bytes.len(), is_event(bytes)));
-        let room = if is_event { Some(self.relay.ingest.room(&self.meter, bytes).await) } else { None };
+        let room = if is_event { Some(self.relay.ingest.reserve(&self.meter, bytes).await) } else { None };
         // What a message costs before it is answered is done in the client's turn.
         let turn = self.relay.settings.reads.processors.take(&self.meter).await;
         let unpaid = self.incoming.take_unpaid();
@@ -367,7 +367,7 @@ impl Connection<'_> {
         &mut self,
         checked: Result<VerifiedEvent, (EventId, Rejection)>,
         bytes: usize,
-        room: Option<EventRoom>,
+        room: Option<EventReservation>,
     ) -> Step {
         let event = match checked {
             Ok(event) => event,
@@ -378,7 +378,7 @@ impl Connection<'_> {
         };
         let room = match room {
             Some(room) => room,
-            None => self.relay.ingest.room(&self.meter, bytes).await,
+            None => self.relay.ingest.reserve(&self.meter, bytes).await,
         };
         let submission = Submission { event, room, meter: Arc::clone(&self.meter), answer: self.answers.clone() };
         let (address, authenticated) = (self.meter.address, self.identity.pubkeys().first().copied());

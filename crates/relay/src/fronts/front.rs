@@ -176,9 +176,9 @@ fn run(events: &Events, hub: &Hub, link: &Link, wait: &dyn Fn(Duration) -> bool)
     }
 }
 
-type Page = Option<(FeedOffset, Vec<Event>)>;
+type FeedPage = Option<(FeedOffset, Vec<Event>)>;
 
-fn read(page: Option<&[u8]>) -> Result<Page, String> {
+fn read(page: Option<&[u8]>) -> Result<FeedPage, String> {
     let Some(page) = page else { return Ok(None) };
     feed::decode(page).map(Some).ok_or_else(|| "the feed is of another version".to_owned())
 }

@@ -41,7 +41,7 @@ struct Subscriptions {
 
 /// The receiving end of a connection.
 #[derive(Debug)]
-pub(crate) struct Inbox {
+pub(crate) struct LiveInbox {
     pub(crate) id: ConnectionId,
     pub(crate) live: Arc<LiveQueue>,
     hub: Arc<Hub>,
@@ -79,11 +79,11 @@ impl Hub {
     }
 
     /// Adds a connection with this queue.
-    pub(crate) fn enter(self: &Arc<Self>, queue: LiveQueue) -> Inbox {
+    pub(crate) fn enter(self: &Arc<Self>, queue: LiveQueue) -> LiveInbox {
         let id = ConnectionId(self.next.fetch_add(1, Ordering::Relaxed));
         let live = Arc::new(queue);
         self.subscriptions.write().queues.insert(id, Arc::clone(&live));
-        Inbox { id, live, hub: Arc::clone(self) }
+        LiveInbox { id, live, hub: Arc::clone(self) }
     }
 
     /// Adds a subscription, for which no event is live yet. The caller lowers what is returned to the end of the stored
@@ -142,7 +142,7 @@ impl Subscriptions {
     }
 }
 
-impl Drop for Inbox {
+impl Drop for LiveInbox {
     fn drop(&mut self) {
         self.hub.subscriptions.write().queues.remove(&self.id);
     }
@@ -161,7 +161,7 @@ mod tests {
         hub.publish_live(event.sign(&Keys::from_secret([1; 32]).unwrap()).event(), None);
     }
 
-    fn reader(hub: &Arc<Hub>, kind: u16) -> Inbox {
+    fn reader(hub: &Arc<Hub>, kind: u16) -> LiveInbox {
         let inbox = hub.enter(LiveQueue::new(100, 80_000));
         let filter = Filter::from_json(&format!("{{\"kinds\":[{kind}]}}"), &FilterLimits::default()).unwrap();
         hub.subscribe((inbox.id, 0), [filter].into());
@@ -169,7 +169,7 @@ mod tests {
     }
 
     /// Bytes that wait, without those around the contents.
-    fn waiting(inbox: &Inbox) -> usize {
+    fn waiting(inbox: &LiveInbox) -> usize {
         inbox.live.bytes() / 10_000
     }
 
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn the_longest_queue_ends_when_too_much_waits_for_all_and_a_shared_event_counts_once() {
         let hub = Hub::new(100_000);
-        let many: Vec<Inbox> = (0..30).map(|_| reader(&hub, 20_000)).collect();
+        let many: Vec<LiveInbox> = (0..30).map(|_| reader(&hub, 20_000)).collect();
         let (shorter, longer) = (reader(&hub, 20_001), reader(&hub, 20_002));
         publish(&hub, 20_000, 20_000);
         publish(&hub, 20_001, 30_000);

@@ -8,5 +8,5 @@
 mod hub;
 mod live_queue;
 
-pub(crate) use self::hub::{Hub, Inbox, SinceSeq};
+pub(crate) use self::hub::{Hub, LiveInbox, SinceSeq};
 pub(crate) use self::live_queue::{LiveEvent, LiveQueue};

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::Inbox;
+use birdhouse_clients::WorkQueue;
 use birdhouse_events::{Pubkey, Rejection};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until};
@@ -51,7 +51,7 @@ pub(crate) struct Question {
 struct Court {
     broken: WhenBroken,
     /// Weak: the writer ends when the relay does, even while questions are open.
-    writer: Weak<Inbox<Submission>>,
+    writer: Weak<WorkQueue<Submission>>,
 }
 
 /// The reason for a restart.
@@ -61,7 +61,7 @@ type Broken = String;
 
 impl Plugin {
     /// Starts the task. It ends with the relay.
-    pub(crate) fn start(settings: PluginSettings, patience: Duration, writer: Weak<Inbox<Submission>>) -> Self {
+    pub(crate) fn start(settings: PluginSettings, patience: Duration, writer: Weak<WorkQueue<Submission>>) -> Self {
         let (sender, questions) = mpsc::channel(QUEUED);
         let court = Court { broken: settings.broken, writer };
         tokio::spawn(run(settings.command, patience, court, questions));

@@ -11,7 +11,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{ClientId, Inbox, Payer as _, Room, Worker};
+use birdhouse_clients::{ClientId, Payer as _, Reservation, WorkQueue, Worker};
 use birdhouse_events::{Accepted, DeletedBy, Events, Kind, KindClass, Rejection, VerifiedEvent};
 use birdhouse_net::Meter;
 use tokio::sync::mpsc;
@@ -29,7 +29,7 @@ use crate::worker::{Heartbeat, Thread};
 pub(crate) struct Submission {
     pub(crate) event: VerifiedEvent,
     /// Its bytes count as waiting until it is answered.
-    pub(crate) room: EventRoom,
+    pub(crate) room: EventReservation,
     /// The connection that is charged for the writer's time.
     pub(crate) meter: Arc<Meter>,
     /// Has room: a connection has as many in flight as its channel holds.
@@ -37,7 +37,7 @@ pub(crate) struct Submission {
 }
 
 /// Room for an event that waits.
-pub(crate) type EventRoom = Room<Submission>;
+pub(crate) type EventReservation = Reservation<Submission>;
 
 /// The thread that stores events, and what waits for it. Dropping it waits until all submissions are stored: the store
 /// must not be closed while it is written.
@@ -64,8 +64,8 @@ pub(crate) struct Depot {
     pub(crate) feed: Arc<Feed>,
 }
 
-/// Closes the inbox when it is dropped.
-struct Closing(Arc<Inbox<Submission>>);
+/// Closes the queue when it is dropped.
+struct Closing(Arc<WorkQueue<Submission>>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
@@ -78,7 +78,7 @@ impl Ingest {
     /// is short, until there is room.
     pub(crate) fn start(destination: Destination, beat: Heartbeat, limits: &Limits) -> Self {
         let of_client = limits.client_waiting_event_bytes.unwrap_or(usize::MAX);
-        let (submissions, worker) = Inbox::new(limits.waiting_event_bytes, of_client);
+        let (submissions, worker) = WorkQueue::new(limits.waiting_event_bytes, of_client);
         let writer = Thread::start("events", move || run(&destination, &beat, &worker));
         Self { submissions: Closing(submissions), _writer: writer }
     }
@@ -89,13 +89,13 @@ impl Ingest {
     }
 
     /// Returns a weak handle on what waits for the thread, for an owner that may live longer.
-    pub(crate) fn weak(&self) -> Weak<Inbox<Submission>> {
+    pub(crate) fn weak(&self) -> Weak<WorkQueue<Submission>> {
         Arc::downgrade(&self.submissions.0)
     }
 
     /// Waits for room for an event in a message of this length.
-    pub(crate) async fn room(&self, meter: &Meter, message_bytes: usize) -> EventRoom {
-        self.submissions.0.room(meter.client_id(), message_bytes + WAITING_EVENT_BYTES).await
+    pub(crate) async fn reserve(&self, meter: &Meter, message_bytes: usize) -> EventReservation {
+        self.submissions.0.reserve(meter.client_id(), message_bytes + WAITING_EVENT_BYTES).await
     }
 
     /// Returns the bytes of events that wait.
@@ -111,8 +111,8 @@ impl Ingest {
 
 impl Submission {
     /// Leaves it for the writer; false if the writer has ended.
-    pub(crate) fn submit_to(self, inbox: &Inbox<Self>) -> bool {
-        inbox.put(self.room.client(), self)
+    pub(crate) fn submit_to(self, queue: &WorkQueue<Self>) -> bool {
+        queue.put(self.room.client(), self)
     }
 
     /// Returns its share of a batch's work: each target of a deletion request is looked up; other tags only make

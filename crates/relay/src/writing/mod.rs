@@ -15,5 +15,5 @@ mod retaining;
 pub(crate) use self::gathering::Gathering;
 pub(crate) use self::health::Threads;
 pub use self::health::{Health, Storing};
-pub(crate) use self::ingest::{Depot, Destination, EventRoom, Ingest, Submission};
+pub(crate) use self::ingest::{Depot, Destination, EventReservation, Ingest, Submission};
 pub(crate) use self::retaining::CurrentRules;

@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::*;
 use crate::config::{ControlCommand, Options};
 use crate::operator::{Answer, Stores, metrics};
-use crate::services::{Overview, Page, Serving, Stopped};
+use crate::services::{MetricsWriter, Overview, Serving, Stopped};
 
 struct Toy {
     listeners: Vec<BoundListener>,
@@ -101,8 +101,8 @@ impl Overview for ToyState {
         &[]
     }
 
-    fn metrics(&self, page: &mut Page<'_>) -> Written {
-        page.gauge("toy_connections", "Open connections of toys.", services::count_of(self.0))
+    fn metrics(&self, metrics: &mut MetricsWriter<'_>) -> Written {
+        metrics.gauge("toy_connections", "Open connections of toys.", services::count_of(self.0))
     }
 }
 

@@ -19,21 +19,21 @@ const NO_SETTINGS: [&str; 7] =
     ["http-tls", "relay-tls", "rest-tls", "rpc-password", "electrum-client", "relay-rate", "relay-retention"];
 
 /// A page: its path and its text.
-struct Page {
+struct ManualPage {
     path: String,
     text: String,
 }
 
 /// Returns the pages for operators.
-fn pages() -> Vec<Page> {
+fn pages() -> Vec<ManualPage> {
     let files = std::fs::read_dir(format!("{ROOT}/docs")).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     let names = files.map(|path| format!("docs/{}", path.file_name().unwrap().to_str().unwrap()));
     let paths = names.chain(["README.md".to_owned(), "SECURITY.md".to_owned()]);
-    paths.map(Page::read).collect()
+    paths.map(ManualPage::read).collect()
 }
 
-impl Page {
+impl ManualPage {
     fn read(path: String) -> Self {
         Self { text: std::fs::read_to_string(format!("{ROOT}/{path}")).unwrap(), path }
     }

@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 
 use crate::operator::control::{BitcoinState, Control, ServiceState, State};
 use crate::process::Usage;
-use crate::services::Page;
+use crate::services::MetricsWriter;
 
 /// Prefix of all names but those of the process.
 const PREFIX: &str = "birdhouse";
@@ -42,20 +42,24 @@ struct Process(Usage);
 
 impl Collector for Server {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {
-        let (mut page, State { health, bitcoin, services, .. }) = (Page(encoder), &self.0);
-        page.info("build", "Version of the server.", &[("version", env!("CARGO_PKG_VERSION"))])?;
-        page.gauge("healthy", "1 if /health answers 200, else 0.", u64::from(health.is_good()))?;
+        let (mut metrics, State { health, bitcoin, services, .. }) = (MetricsWriter(encoder), &self.0);
+        metrics.info("build", "Version of the server.", &[("version", env!("CARGO_PKG_VERSION"))])?;
+        metrics.gauge("healthy", "1 if /health answers 200, else 0.", u64::from(health.is_good()))?;
         if let Some(usage) = &self.0.usage {
-            page.gauge(
+            metrics.gauge(
                 "allocated_bytes",
                 "Memory in use, without what the allocator keeps for later, stacks and mapped files.",
                 usage.allocated_bytes,
             )?;
         }
         if let Some(bytes) = self.0.disk_free_bytes {
-            page.gauge("disk_free_bytes", "Bytes that can still be written to the disk of the data folder.", bytes)?;
+            metrics.gauge(
+                "disk_free_bytes",
+                "Bytes that can still be written to the disk of the data folder.",
+                bytes,
+            )?;
         }
-        page.labelled_gauges(
+        metrics.labelled_gauges(
             "store_unflushed_bytes",
             "Memory, about, of what is in the log of a store alone: rows in no segment, and writes to arrays since they \
              were synced.",
@@ -63,51 +67,51 @@ impl Collector for Server {
         )?;
         // The index stands behind the first service, as ever.
         let (first, others) = services.split_at(services.len().min(1));
-        write(first, &mut page)?;
+        write(first, &mut metrics)?;
         if let Some(bitcoin) = bitcoin {
-            chain(bitcoin, &mut page)?;
-            rows(bitcoin, &mut page)?;
-            derived(&bitcoin.derived, &mut page)?;
-            node(bitcoin, &mut page)?;
+            chain(bitcoin, &mut metrics)?;
+            rows(bitcoin, &mut metrics)?;
+            derived(&bitcoin.derived, &mut metrics)?;
+            node(bitcoin, &mut metrics)?;
         }
-        write(others, &mut page)
+        write(others, &mut metrics)
     }
 }
 
 impl Collector for Process {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {
-        let (mut page, Usage { cpu, rss_bytes, open_files, files_max, .. }) = (Page(encoder), self.0);
-        page.counter("process_cpu_seconds", "Processor time of the process.", cpu.as_secs_f64())?;
-        page.gauge("process_resident_memory_bytes", "Resident memory of the process.", rss_bytes)?;
-        page.gauge("process_open_fds", "Open files and sockets of the process.", open_files)?;
-        page.gauge("process_max_fds", "Limit of open files and sockets.", files_max)
+        let (mut metrics, Usage { cpu, rss_bytes, open_files, files_max, .. }) = (MetricsWriter(encoder), self.0);
+        metrics.counter("process_cpu_seconds", "Processor time of the process.", cpu.as_secs_f64())?;
+        metrics.gauge("process_resident_memory_bytes", "Resident memory of the process.", rss_bytes)?;
+        metrics.gauge("process_open_fds", "Open files and sockets of the process.", open_files)?;
+        metrics.gauge("process_max_fds", "Limit of open files and sockets.", files_max)
     }
 }
 
 /// Writes the metrics of services.
-fn write(services: &[ServiceState], page: &mut Page<'_>) -> Result {
-    services.iter().try_for_each(|service| service.overview.metrics(page))
+fn write(services: &[ServiceState], metrics: &mut MetricsWriter<'_>) -> Result {
+    services.iter().try_for_each(|service| service.overview.metrics(metrics))
 }
 
 // === the index ===
 
-fn chain(state: &BitcoinState, page: &mut Page<'_>) -> Result {
+fn chain(state: &BitcoinState, metrics: &mut MetricsWriter<'_>) -> Result {
     if let Some(tip) = state.tip {
-        page.gauge("chain_tip_height", "Height of the index.", u64::from(tip.height.0))?;
+        metrics.gauge("chain_tip_height", "Height of the index.", u64::from(tip.height.0))?;
     }
     let sync_ratio = f64::from(state.sync_percent) / 100.0;
-    page.gauge("chain_sync_ratio", "Progress of the first build of the index, 0 to 1.", sync_ratio)?;
+    metrics.gauge("chain_sync_ratio", "Progress of the first build of the index, 0 to 1.", sync_ratio)?;
     let tips = state.tip.zip(state.node.and_then(|node| node.tip));
     if let Some((index, node)) = tips {
         let behind = node.height.0.saturating_sub(index.height.0);
-        page.gauge("chain_behind_blocks", "Blocks of the node that the index lacks.", u64::from(behind))?;
+        metrics.gauge("chain_behind_blocks", "Blocks of the node that the index lacks.", u64::from(behind))?;
     }
-    page.gauge("store_cache_bytes", "Memory of cached index blocks.", state.cache_bytes)
+    metrics.gauge("store_cache_bytes", "Memory of cached index blocks.", state.cache_bytes)
 }
 
-fn rows(state: &BitcoinState, page: &mut Page<'_>) -> Result {
+fn rows(state: &BitcoinState, metrics: &mut MetricsWriter<'_>) -> Result {
     let tables = state.table_bytes.iter().filter(|(_, bytes)| *bytes > 0);
-    page.labelled_gauges(
+    metrics.labelled_gauges(
         "chain_table_bytes",
         "Bytes on disk of the index by table and array; a number is that of a pack or delta.",
         tables.map(|(table, bytes)| ([("table", table.as_str())], *bytes)),
@@ -115,44 +119,56 @@ fn rows(state: &BitcoinState, page: &mut Page<'_>) -> Result {
     let Some(merges) = &state.merges else { return Ok(()) };
     let numbers: Vec<String> = (1..=merges.packs.len()).map(|number| number.to_string()).collect();
     let packs = || numbers.iter().map(String::as_str).zip(&merges.packs);
-    page.labelled_gauges(
+    metrics.labelled_gauges(
         "chain_pack_transactions",
         "Transactions by pack, the oldest first.",
         packs().map(|(number, pack)| ([("pack", number)], pack.transactions)),
     )?;
-    page.labelled_gauges(
+    metrics.labelled_gauges(
         "chain_pack_scripts",
         "Scripts by pack, the oldest first.",
         packs().map(|(number, pack)| ([("pack", number)], pack.scripts)),
     )?;
-    page.gauge("chain_delta_transactions", "Transactions of rows that are not packed.", merges.delta_transactions)?;
-    page.gauge(
+    metrics.gauge(
+        "chain_delta_transactions",
+        "Transactions of rows that are not packed.",
+        merges.delta_transactions,
+    )?;
+    metrics.gauge(
         "chain_unmerged_transactions",
         "Transactions of full deltas that wait for a merge.",
         merges.buried_transactions,
     )
 }
 
-fn derived(all: &[DerivedProgress], page: &mut Page<'_>) -> Result {
+fn derived(all: &[DerivedProgress], metrics: &mut MetricsWriter<'_>) -> Result {
     let label = |one: &DerivedProgress| [("index", one.name)];
     let gauges = |value: fn(&DerivedProgress) -> u64| all.iter().map(move |one| (label(one), value(one)));
-    page.labelled_gauges("derived_blocks", "Blocks that a derived index covers.", gauges(|one| one.blocks.into()))?;
-    page.labelled_gauges(
+    metrics.labelled_gauges(
+        "derived_blocks",
+        "Blocks that a derived index covers.",
+        gauges(|one| one.blocks.into()),
+    )?;
+    metrics.labelled_gauges(
         "derived_behind_blocks",
         "Blocks of the index that a derived index lacks.",
         gauges(|one| (one.of_blocks - one.blocks).into()),
     )?;
-    page.labelled_gauges("derived_bytes", "Bytes on disk of a derived index.", gauges(|one| one.bytes))?;
+    metrics.labelled_gauges("derived_bytes", "Bytes on disk of a derived index.", gauges(|one| one.bytes))?;
     let failures = all.iter().map(|one| (label(one), one.failures));
-    page.labelled_counters("derived_failures", "Failed attempts to bring a derived index to the tip.", failures)
+    metrics.labelled_counters("derived_failures", "Failed attempts to bring a derived index to the tip.", failures)
 }
 
-fn node(state: &BitcoinState, page: &mut Page<'_>) -> Result {
+fn node(state: &BitcoinState, metrics: &mut MetricsWriter<'_>) -> Result {
     if let Some(tip) = state.node.and_then(|node| node.tip) {
-        page.gauge("node_tip_height", "Height of the node at its last answer.", u64::from(tip.height.0))?;
+        metrics.gauge("node_tip_height", "Height of the node at its last answer.", u64::from(tip.height.0))?;
     }
     let Some(calls) = &state.node_calls else { return Ok(()) };
-    page.counter("node_calls", "Calls to the node.", calls.calls)?;
-    page.counter("node_failed_calls", "Calls without an answer; an error of the node is an answer.", calls.failures)?;
-    page.counter("node_call_seconds", "Time of calls to the node, without long polls.", calls.time.as_secs_f64())
+    metrics.counter("node_calls", "Calls to the node.", calls.calls)?;
+    metrics.counter(
+        "node_failed_calls",
+        "Calls without an answer; an error of the node is an answer.",
+        calls.failures,
+    )?;
+    metrics.counter("node_call_seconds", "Time of calls to the node, without long polls.", calls.time.as_secs_f64())
 }

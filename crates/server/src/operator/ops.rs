@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use birdhouse_clients::{ClientKeying, PlaceBounds};
-use birdhouse_net::{Accepted, ConnectionIds, Listener, Proxy, Registry, Room, Seated, Seats, SlowWrite, Transport};
+use birdhouse_net::{
+    Accepted, ConnectionIds, ConnectionSlots, Listener, Proxy, Registry, Seated, Seats, SlowWrite, Transport,
+};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -94,11 +96,11 @@ pub(crate) async fn serve(bound: Bound, control: Arc<Control>) {
     let Bound { listener, dashboard } = bound;
     let converse = move |accepted| converse(accepted, Arc::clone(&control), Arc::clone(&dashboard));
     let seats = Seats::new(PlaceBounds::of_networks(None), Vec::new(), Arc::default(), Instant::now());
-    let room = Room::new(CONNECTIONS_MAX, seats);
+    let slots = ConnectionSlots::new(CONNECTIONS_MAX, seats);
     let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
     let listener = (listener, Listener { name: NAME.into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () });
     let (listeners, end) = (vec![listener], std::future::pending());
-    birdhouse_net::serve(listeners, &registry, |()| room.clone(), end, Duration::ZERO, converse).await;
+    birdhouse_net::serve(listeners, &registry, |()| slots.clone(), end, Duration::ZERO, converse).await;
 }
 
 /// Serves one connection to its end, or until it must leave for a newcomer.

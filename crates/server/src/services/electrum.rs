@@ -14,7 +14,7 @@ use birdhouse_net::ConnectionInfo;
 use bitcoin::Network;
 
 use super::Shared;
-use super::page::{Page, count_of};
+use super::metrics_writer::{MetricsWriter, count_of};
 use super::rates::PerSecond;
 use super::service::{ELECTRUM, OnPanic, Overview, Service, Serving, Stopped, by_listener};
 use crate::config::Options;
@@ -149,9 +149,9 @@ impl Overview for State {
         &self.overview.slowest
     }
 
-    fn metrics(&self, page: &mut Page<'_>) -> Written {
-        requests(&self.overview, page)?;
-        waits(&self.overview, page)
+    fn metrics(&self, metrics: &mut MetricsWriter<'_>) -> Written {
+        requests(&self.overview, metrics)?;
+        waits(&self.overview, metrics)
     }
 
     fn show(&self, status: &mut Status, _rates: PerSecond) {
@@ -166,63 +166,63 @@ impl Overview for State {
 
 // === metrics ===
 
-fn requests(overview: &birdhouse_electrum::Overview, page: &mut Page<'_>) -> Written {
+fn requests(overview: &birdhouse_electrum::Overview, metrics: &mut MetricsWriter<'_>) -> Written {
     let counted = &overview.counted;
     let requests = counted.requests.iter().filter(|(_, _, count)| *count > 0);
-    page.labelled_counters(
+    metrics.labelled_counters(
         "electrum_requests",
         "Requests by kind and outcome: answered, rejected (invalid), refused (a limit) or failed.",
         requests.map(|(kind, outcome, count)| ([("kind", *kind), ("outcome", (*outcome).into())], *count)),
     )?;
-    page.counter(
+    metrics.counter(
         "electrum_invalid_requests",
         "Messages, or items of batches, that are not a request.",
         counted.invalid_requests,
     )?;
-    page.histograms(
+    metrics.histograms(
         "electrum_request_duration_seconds",
         "Time from a message's arrival to its reply's departure, by source of the answer: memory, index or node.",
         "source",
         &counted.latencies,
     )?;
-    page.counter("electrum_notifications", "Notifications sent.", counted.traffic.notifications)?;
-    page.counter(
+    metrics.counter("electrum_notifications", "Notifications sent.", counted.traffic.notifications)?;
+    metrics.counter(
         "electrum_received_bytes",
         "Bytes of messages received from clients.",
         counted.traffic.received_bytes,
     )?;
-    page.counter("electrum_sent_bytes", "Bytes of messages sent to clients.", counted.traffic.sent_bytes)?;
-    page.connections("electrum", &overview.connections, overview.refused_connections)?;
-    page.gauge(
+    metrics.counter("electrum_sent_bytes", "Bytes of messages sent to clients.", counted.traffic.sent_bytes)?;
+    metrics.connections("electrum", &overview.connections, overview.refused_connections)?;
+    metrics.gauge(
         "electrum_clients",
         "Clients that are connected or whose use is remembered.",
         count_of(overview.clients),
     )?;
-    page.gauge(
+    metrics.gauge(
         "electrum_unsent_bytes",
         "Bytes of replies that wallets have not read.",
         count_of(overview.unsent_bytes),
     )?;
-    page.gauge(
+    metrics.gauge(
         "electrum_subscriptions",
         "Scripts and outpoints that connections subscribe to.",
         count_of(overview.subscriptions),
     )
 }
 
-fn waits(overview: &birdhouse_electrum::Overview, page: &mut Page<'_>) -> Written {
+fn waits(overview: &birdhouse_electrum::Overview, metrics: &mut MetricsWriter<'_>) -> Written {
     let turns = &overview.turns;
-    page.labelled_gauges(
+    metrics.labelled_gauges(
         "electrum_waiting_clients",
         "Turns that are waited for, by clients of all protocols.",
         turns.iter().map(|(resource, waiting)| ([("resource", *resource)], count_of(waiting.now))),
     )?;
-    page.labelled_counters(
+    metrics.labelled_counters(
         "electrum_waits",
         "Turns that had to be waited for, by resource.",
         turns.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.turns)),
     )?;
-    page.labelled_counters(
+    metrics.labelled_counters(
         "electrum_wait_seconds",
         "Time that clients waited for a resource.",
         turns.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.time.as_secs_f64())),

@@ -4,7 +4,7 @@
 //! May use `index` and what that uses.
 
 mod electrum;
-mod page;
+mod metrics_writer;
 mod rates;
 pub(crate) mod relay;
 mod relay_overview;
@@ -18,7 +18,7 @@ use anyhow::Result;
 use birdhouse_net::{Certificate, ConnectionIds, Reads};
 use birdhouse_relay::Relay;
 
-pub(crate) use self::page::{Page, count_of};
+pub(crate) use self::metrics_writer::{MetricsWriter, count_of};
 pub(crate) use self::rates::{Counts, PerSecond, Rates, SAMPLE_INTERVAL};
 pub(crate) use self::service::{ELECTRUM, EXPLORER, OnPanic, Overview, RELAY, REST, Service};
 #[cfg(test)]

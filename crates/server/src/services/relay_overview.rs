@@ -6,7 +6,7 @@ use birdhouse_clients::SlowKind;
 use birdhouse_dashboard::{Rate, Refusals, Relay, Status};
 use birdhouse_relay::{Health, Overview};
 
-use super::page::{Page, count_of};
+use super::metrics_writer::{MetricsWriter, count_of};
 use super::rates::{Counts, PerSecond};
 use super::service;
 
@@ -30,9 +30,9 @@ impl service::Overview for State {
         &self.overview.slowest
     }
 
-    fn metrics(&self, page: &mut Page<'_>) -> Written {
-        events(&self.overview, page)?;
-        queries(&self.overview, page)
+    fn metrics(&self, metrics: &mut MetricsWriter<'_>) -> Written {
+        events(&self.overview, metrics)?;
+        queries(&self.overview, metrics)
     }
 
     fn count(&self, counts: &mut Counts) {
@@ -78,67 +78,75 @@ fn of_relay(overview: &Overview, health: &Health, rates: PerSecond) -> Relay {
 
 // === metrics ===
 
-fn events(overview: &Overview, page: &mut Page<'_>) -> Written {
-    page.labelled_counters(
+fn events(overview: &Overview, metrics: &mut MetricsWriter<'_>) -> Written {
+    metrics.labelled_counters(
         "relay_received_events",
         "Events received, by outcome: accepted, duplicate, shadowed (by the plugin), or the prefix of the refusal.",
         overview.events.iter().map(|(outcome, count)| ([("outcome", *outcome)], *count)),
     )?;
-    page.gauge("relay_stored_events", "Events in the relay.", overview.live_events)?;
-    page.gauge(
+    metrics.gauge("relay_stored_events", "Events in the relay.", overview.live_events)?;
+    metrics.gauge(
         "relay_unreclaimed_events",
         "Deleted, replaced and expired events that still take space.",
         overview.unreclaimed_events,
     )?;
-    page.gauge(
+    metrics.gauge(
         "relay_memtable_bytes",
         "Memory, about, of index rows of the newest events, which are in no segment yet.",
         count_of(overview.memtable_bytes),
     )?;
-    page.counter("relay_sent_live_events", "Live events sent to subscriptions.", overview.live_sent)?;
-    page.gauge("relay_connections", "Open connections of the relay.", count_of(overview.connections))?;
-    page.gauge(
+    metrics.counter("relay_sent_live_events", "Live events sent to subscriptions.", overview.live_sent)?;
+    metrics.gauge("relay_connections", "Open connections of the relay.", count_of(overview.connections))?;
+    metrics.gauge(
         "relay_clients",
         "Clients of the relay that are connected or whose use is remembered.",
         count_of(overview.clients),
     )?;
-    page.gauge(
+    metrics.gauge(
         "relay_half_open_connections",
         "Sockets of the relay on which no WebSocket is open yet.",
         count_of(overview.half_open),
     )?;
-    page.labelled_counters(
+    metrics.labelled_counters(
         "relay_refused_connections",
         "Connections that were closed because of a bound: half-open, network, overdrawn, or displaced by a newcomer.",
         overview.refused_connections.iter().map(|(reason, count)| ([("reason", *reason)], *count)),
     )?;
-    page.gauge("relay_subscriptions", "Open subscriptions of the relay.", count_of(overview.subscriptions))
+    metrics.gauge("relay_subscriptions", "Open subscriptions of the relay.", count_of(overview.subscriptions))
 }
 
-fn queries(overview: &Overview, page: &mut Page<'_>) -> Written {
-    page.labelled_counters(
+fn queries(overview: &Overview, metrics: &mut MetricsWriter<'_>) -> Written {
+    metrics.labelled_counters(
         "relay_queries",
         "REQ and COUNT messages.",
         [("REQ", overview.reqs), ("COUNT", overview.counts)].map(|(verb, count)| ([("verb", verb)], count)).into_iter(),
     )?;
-    page.labelled_counters(
+    metrics.labelled_counters(
         "relay_closed_queries",
         "REQ and COUNT that the relay closed, by the prefix of the reason.",
         overview.closed.iter().map(|(reason, count)| ([("reason", *reason)], *count)),
     )?;
-    page.counter("relay_sent_stored_events", "Stored events sent to subscriptions.", overview.rows)?;
-    page.counter("relay_query_seconds", "Time spent on finding stored events.", overview.query.as_secs_f64())?;
-    page.counter("relay_pauses", "Pauses in which a client that has used up its share was not read.", overview.pauses)?;
-    page.gauge(
+    metrics.counter("relay_sent_stored_events", "Stored events sent to subscriptions.", overview.rows)?;
+    metrics.counter("relay_query_seconds", "Time spent on finding stored events.", overview.query.as_secs_f64())?;
+    metrics.counter(
+        "relay_pauses",
+        "Pauses in which a client that has used up its share was not read.",
+        overview.pauses,
+    )?;
+    metrics.gauge(
         "relay_waiting_event_bytes",
         "Bytes of events that wait to be judged and stored.",
         count_of(overview.waiting_event_bytes),
     )?;
-    page.gauge(
+    metrics.gauge(
         "relay_waiting_clients",
         "Turns of a processor that are waited for, by clients of all protocols.",
         count_of(overview.turns.now),
     )?;
-    page.counter("relay_waits", "Turns of a processor that had to be waited for.", overview.turns.turns)?;
-    page.counter("relay_wait_seconds", "Time that clients waited for a processor.", overview.turns.time.as_secs_f64())
+    metrics.counter("relay_waits", "Turns of a processor that had to be waited for.", overview.turns.turns)?;
+    metrics.counter(
+        "relay_wait_seconds",
+        "Time that clients waited for a processor.",
+        overview.turns.time.as_secs_f64(),
+    )
 }

@@ -13,7 +13,7 @@ use birdhouse_explorer::PAGES;
 use birdhouse_net::{ConnectionInfo, WebPages};
 
 use super::Shared;
-use super::page::Page;
+use super::metrics_writer::MetricsWriter;
 use super::service::{EXPLORER, Overview, PRIVATE_REST, REST, Service, Serving, Stopped, by_listener};
 use crate::config::{Options, Switch};
 use crate::index::Setup;
@@ -149,7 +149,7 @@ impl Overview for State {
         &self.overview.slowest
     }
 
-    fn metrics(&self, page: &mut Page<'_>) -> Written {
-        page.connections("rest", &self.overview.connections, self.overview.refused_connections)
+    fn metrics(&self, metrics: &mut MetricsWriter<'_>) -> Written {
+        metrics.connections("rest", &self.overview.connections, self.overview.refused_connections)
     }
 }

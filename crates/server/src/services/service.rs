@@ -8,7 +8,7 @@ use birdhouse_dashboard::Status;
 use birdhouse_net::ConnectionInfo;
 use tokio::sync::oneshot;
 
-use super::page::Page;
+use super::metrics_writer::MetricsWriter;
 use super::rates::{Counts, PerSecond};
 use crate::config::Options;
 use crate::sockets::BoundListener;
@@ -65,7 +65,7 @@ pub(crate) trait Overview: Debug + Send + Sync {
     fn slowest(&self) -> &[SlowKind];
 
     /// Writes its metrics.
-    fn metrics(&self, page: &mut Page<'_>) -> Result;
+    fn metrics(&self, metrics: &mut MetricsWriter<'_>) -> Result;
 
     /// Adds its counts to those of which the status has rates.
     fn count(&self, _counts: &mut Counts) {}

@@ -19,7 +19,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use parking_lot::RwLock;
 
-use super::pages::{PAGE_BYTES, Pages, Window};
+use super::pages::{PAGE_BYTES, PageMap, Window};
 use super::state::ArrayState;
 use crate::error::{Error, Result, io_error, written_after_cut};
 use crate::store::Scrub;
@@ -39,7 +39,7 @@ pub(super) struct CheckedFile {
     file: File,
     sums_path: PathBuf,
     sums: File,
-    pages: Pages,
+    pages: PageMap,
     /// Length of the file.
     bytes: AtomicU64,
     state: RwLock<Changing>,
@@ -114,7 +114,7 @@ impl CheckedFile {
             file,
             sums_path,
             sums,
-            pages: Pages::default(),
+            pages: PageMap::default(),
             bytes: AtomicU64::new(state.bytes),
             state: RwLock::new(Changing::new(state)),
             // Writes of an earlier process may not have reached the disk.

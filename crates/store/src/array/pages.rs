@@ -23,7 +23,7 @@ pub(super) const PAGE_BYTES: usize = 4096;
 const SPARE_BYTES: u64 = 64 << 20;
 
 #[derive(Debug, Default)]
-pub(super) struct Pages {
+pub(super) struct PageMap {
     known: RwLock<Known>,
     /// A lower bound of the file's length, in bytes.
     known_bytes: AtomicU64,
@@ -40,7 +40,7 @@ struct Known {
 #[derive(Debug, Default)]
 struct Proved(Vec<AtomicU64>);
 
-impl Pages {
+impl PageMap {
     /// Calls `read` with the first `bytes` bytes of the file; returns `None` when the file is shorter.
     pub(super) fn read<T>(&self, file: &File, bytes: u64, read: impl FnOnce(Window<'_>) -> T) -> io::Result<Option<T>> {
         loop {

@@ -67,12 +67,12 @@ pub struct Output {
     /// True for an output of a coinbase, which can be spent 100 blocks later.
     pub is_coinbase: bool,
     /// The place of its spender.
-    pub spent: Spent,
+    pub spent: SpentState,
 }
 
 /// Place of the transaction that spends an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spent {
+pub enum SpentState {
     /// The output is unspent.
     No,
     /// A block.
@@ -208,11 +208,11 @@ impl Ledger {
             for (vout, output) in (0..).zip(&tx.output).filter(|(_, output)| is_indexed(&output.script_pubkey)) {
                 let outpoint = OutPoint { txid, vout };
                 let (output, is_coinbase) = (output.clone(), tx.is_coinbase());
-                outputs.insert(outpoint, Output { outpoint, output, height, is_coinbase, spent: Spent::No });
+                outputs.insert(outpoint, Output { outpoint, output, height, is_coinbase, spent: SpentState::No });
             }
         }
         for (height, _, tx, _) in self.transactions() {
-            let spent = if height.is_some() { Spent::InChain } else { Spent::InMempool };
+            let spent = if height.is_some() { SpentState::InChain } else { SpentState::InMempool };
             for input in &tx.input {
                 if let Some(output) = outputs.get_mut(&input.previous_output) {
                     output.spent = spent;
@@ -293,14 +293,14 @@ impl ScriptFacts {
             let counted = self.outputs.iter().filter(|output| counts(output));
             counted.map(|output| output.output.value.to_signed().expect("below 21 million").to_sat()).sum()
         };
-        let confirmed = sum(&|output| output.height.is_some() && output.spent != Spent::InChain);
-        let present = sum(&|output| output.spent == Spent::No);
+        let confirmed = sum(&|output| output.height.is_some() && output.spent != SpentState::InChain);
+        let present = sum(&|output| output.spent == SpentState::No);
         json!({ "confirmed": confirmed, "unconfirmed": present - confirmed })
     }
 
     /// Returns the answer to `blockchain.scripthash.listunspent`; outputs of the mempool are last, by hexadecimal txid.
     pub fn unspent(&self) -> Value {
-        let mut unspent: Vec<&Output> = self.outputs.iter().filter(|output| output.spent == Spent::No).collect();
+        let mut unspent: Vec<&Output> = self.outputs.iter().filter(|output| output.spent == SpentState::No).collect();
         let waiting = |output: &Output| output.height.is_none().then(|| output.outpoint.txid.to_string());
         unspent.sort_by_key(|output| waiting(output));
         let entry = |output: &&Output| {

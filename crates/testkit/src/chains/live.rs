@@ -27,7 +27,7 @@ use bitcoin::{Amount, Block, OutPoint, ScriptBuf, Transaction, Txid, transaction
 use serde_json::json;
 
 use self::coins::{Ripe, fill, with_parents_first};
-use crate::chains::ledger::{Ledger, Output, Spent};
+use crate::chains::ledger::{Ledger, Output, SpentState};
 use crate::error::{Error, Result};
 
 /// Number of scripts that the rewards of these blocks go to, in turn.
@@ -120,7 +120,7 @@ impl LiveNode {
     pub fn coins(&self) -> Vec<Coin> {
         let next = self.ledger.height() + 1;
         let outputs = self.ledger.outputs();
-        let unspent = outputs.values().filter(|output| output.spent == Spent::No && output.is_ripe(next));
+        let unspent = outputs.values().filter(|output| output.spent == SpentState::No && output.is_ripe(next));
         let mut coins: Vec<Coin> = unspent.filter_map(|output| self.coin(output)).collect();
         // A mempool refuses to spend a script whose pushes are not minimal.
         coins.retain(|coin| coin.lock.form != Form::NonMinimal);

@@ -63,6 +63,8 @@ const REFUSED: &[(&str, By, &[&str], &str)] = &[
     ("people", Part, &["relay", "server"], "clients"),
     ("everybody", Part, &["relay", "server"], "everyone"),
     ("silence", Whole, &["relay", "server"], "idle timeout"),
+    ("Inbox", Whole, &[], "`WorkQueue`, `LiveInbox`"),
+    ("Room", Whole, &[], "`Reservation`, `ConnectionSlots`, `AnswerMemory`"),
 ];
 
 /// Identifiers that are a protocol's, a library's or ordinary English: crate (empty: all), identifier, and the reason.

@@ -13,9 +13,9 @@ use crate::report::durations::Durations;
 use crate::report::record::{Cell, Layout, Plot, Record, Table, Unit};
 
 /// A page: its title and its path.
-type Page = (&'static str, fn(&Address) -> &str);
+type AddressPage = (&'static str, fn(&Address) -> &str);
 
-const PAGES: [Page; 4] = [
+const PAGES: [AddressPage; 4] = [
     ("counts and sums", |address| &address.stats),
     ("newest 25", |address| &address.first),
     ("oldest 25", |address| &address.last),

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::PlaceBounds;
-use birdhouse_net::{Room, Seats};
+use birdhouse_net::{ConnectionSlots, Seats};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Concurrent connections that have not shown the secret. The oldest of the largest network leaves for a newcomer.
@@ -29,9 +29,9 @@ pub(super) struct Entry {
 pub(super) struct AllTaken;
 
 /// Returns the places of strangers.
-pub(super) fn of_strangers(now: Instant) -> Room {
+pub(super) fn of_strangers(now: Instant) -> ConnectionSlots {
     let bounds = PlaceBounds { half_open: STRANGERS_OF_ADDRESS_MAX, network: usize::MAX };
-    Room::new(STRANGERS_MAX, Seats::new(bounds, Vec::new(), Arc::default(), now))
+    ConnectionSlots::new(STRANGERS_MAX, Seats::new(bounds, Vec::new(), Arc::default(), now))
 }
 
 // === impl Entry ===

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use birdhouse_regtest::block::COINBASE_MATURITY;
 use bitcoin::{OutPoint, Transaction, Txid};
 
-use crate::chains::ledger::{Ledger, Output, Spent};
+use crate::chains::ledger::{Ledger, Output, SpentState};
 
 /// Weight of the transactions in a block, with room for header and coinbase.
 const BLOCK_WU: u64 = 3_990_000;
@@ -18,7 +18,7 @@ impl Ripe {
     /// Returns the unspent outputs of a chain.
     pub(super) fn at(chain: &Ledger) -> Self {
         let outputs = chain.outputs();
-        let unspent = outputs.values().filter(|output| output.spent == Spent::No);
+        let unspent = outputs.values().filter(|output| output.spent == SpentState::No);
         let from = |output: &Output| match output.height {
             Some(made) if output.is_coinbase => made + COINBASE_MATURITY,
             _ => 0,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::chains::ledger::{Output, ScriptFacts, Spent};
+use crate::chains::ledger::{Output, ScriptFacts, SpentState};
 use crate::clients::client::scripthash;
 use crate::clients::http_client::{HttpClient, get, rest_path};
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ fn stats(facts: &ScriptFacts) -> Value {
         counted.fold((0_u64, 0), |(count, sum), output| (count + 1, sum + output.output.value.to_sat()))
     };
     let funded = tally(&|output| output.height.is_some());
-    let spent = tally(&|output| output.spent == Spent::InChain);
+    let spent = tally(&|output| output.spent == SpentState::InChain);
     json!({
         "tx_count": facts.confirmed.len(),
         "funded_txo_count": funded.0, "funded_txo_sum": funded.1,
@@ -72,7 +72,7 @@ fn stats(facts: &ScriptFacts) -> Value {
 }
 
 fn unspent_of(facts: &ScriptFacts) -> Value {
-    let unspent = facts.outputs.iter().filter(|output| output.spent == Spent::No);
+    let unspent = facts.outputs.iter().filter(|output| output.spent == SpentState::No);
     sorted(
         unspent
             .map(|Output { outpoint, output, .. }| {

@@ -7,7 +7,7 @@ use birdhouse_regtest::tx::Coin;
 use birdhouse_regtest::wallet::Wallet;
 use bitcoin::{Address, OutPoint, ScriptBuf, Transaction};
 
-use crate::chains::ledger::{Ledger, Output, Spent};
+use crate::chains::ledger::{Ledger, Output, SpentState};
 
 /// Keys made from a wallet's name, as many as addresses were given out.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Keys {
     /// Returns the spendable coins, by outpoint. Like the wallet of Core, it waits one block too long for a coinbase.
     pub(super) fn coins(&self, ledger: &Ledger) -> Vec<Owned> {
         let (outputs, height) = (ledger.outputs(), ledger.height());
-        let spendable = outputs.values().filter(|output| output.spent == Spent::No && output.is_ripe(height));
+        let spendable = outputs.values().filter(|output| output.spent == SpentState::No && output.is_ripe(height));
         let mut owned: Vec<Owned> =
             spendable.filter_map(|output| self.owned(ledger, &outputs, output, self.coin(output)?)).collect();
         owned.sort_unstable_by_key(|owned| owned.coin.outpoint);

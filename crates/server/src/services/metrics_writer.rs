@@ -1,4 +1,4 @@
-//! The writer of metrics: each service writes its own families to the page.
+//! The writer of metrics: each service writes its own families to the metrics.
 
 use std::fmt::Result;
 
@@ -8,9 +8,9 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeG
 use prometheus_client::metrics::MetricType;
 
 /// A writer of metrics.
-pub(crate) struct Page<'a>(pub(crate) DescriptorEncoder<'a>);
+pub(crate) struct MetricsWriter<'a>(pub(crate) DescriptorEncoder<'a>);
 
-impl Page<'_> {
+impl MetricsWriter<'_> {
     /// Writes facts as the labels of one value.
     pub(crate) fn info(&mut self, name: &str, help: &str, facts: &[(&str, &str); 1]) -> Result {
         self.0.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(facts)

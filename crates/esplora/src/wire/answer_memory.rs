@@ -16,27 +16,27 @@ const GROWTH_MIN: usize = 1024;
 const GROWTH_MAX: usize = 1_000_000;
 
 /// The memory of one answer.
-pub(crate) struct Room {
+pub(crate) struct AnswerMemory {
     unsent: Unsent,
     taken: Mutex<Unfinished>,
 }
 
 /// Memory that is needed for a while; dropping this gives it back.
 pub(crate) struct Loan<'a> {
-    room: &'a Room,
+    room: &'a AnswerMemory,
     bytes: usize,
 }
 
 /// JSON text that takes its room before it grows.
 pub(crate) struct Json<'a> {
-    room: &'a Room,
+    room: &'a AnswerMemory,
     text: Vec<u8>,
 }
 
 /// A JSON list whose items are made one after the other as they are written.
 pub(crate) struct Each<I>(Cell<Option<I>>);
 
-impl Room {
+impl AnswerMemory {
     /// Nothing yet.
     pub(crate) fn new(unsent: Unsent) -> Self {
         Self { taken: Mutex::new(Unfinished::new(unsent.clone(), usize::MAX)), unsent }
@@ -79,12 +79,12 @@ impl Drop for Loan<'_> {
 
 impl<'a> Json<'a> {
     /// An empty text.
-    pub(crate) fn new(room: &'a Room) -> Self {
+    pub(crate) fn new(room: &'a AnswerMemory) -> Self {
         Self { room, text: Vec::new() }
     }
 
     /// The room that it takes its memory from.
-    pub(crate) fn room(&self) -> &'a Room {
+    pub(crate) fn room(&self) -> &'a AnswerMemory {
         self.room
     }
 
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_list_is_refused_before_the_items_beyond_its_room_are_made() {
         let (unsent, made) = (unsent(50_000), Cell::new(0_usize));
-        let room = Room::new(unsent.clone());
+        let room = AnswerMemory::new(unsent.clone());
         let item = |_| {
             made.set(made.get() + 1);
             "x".repeat(998)
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn the_room_of_a_text_is_taken_before_it_grows_and_settles_at_its_length() {
         let unsent = unsent(10_000_000);
-        let room = Room::new(unsent.clone());
+        let room = AnswerMemory::new(unsent.clone());
         let mut json = Json::new(&room);
         for at in 0..10_000 {
             json.value(&at).unwrap();
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_loan_is_given_back_and_an_answer_that_is_made_anew_begins_with_nothing() {
         let unsent = unsent(100_000);
-        let room = Room::new(unsent.clone());
+        let room = AnswerMemory::new(unsent.clone());
         let loan = room.lend(SHARE_BYTES + 100_000).unwrap();
         assert!(room.take(100_000).is_err());
         drop(loan);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{ClientKeying, PlaceBounds};
-use birdhouse_net::{Accepted, ConnectionIds, Listener, Proxy, Registry, Room, Seats, Transport, serve};
+use birdhouse_net::{Accepted, ConnectionIds, ConnectionSlots, Listener, Proxy, Registry, Seats, Transport, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 async fn a_connection_that_cannot_leave_keeps_no_newcomer_out() {
     let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
     let seats = Seats::new(PlaceBounds::of_networks(None), Vec::new(), Arc::default(), Instant::now());
-    let room = Room::new(2, seats);
+    let slots = ConnectionSlots::new(2, seats);
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = socket.local_addr().unwrap();
     let listener = Listener { name: "tcp".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () };
@@ -29,7 +29,7 @@ async fn a_connection_that_cannot_leave_keeps_no_newcomer_out() {
     };
     let serving = tokio::spawn(async move {
         let listeners = vec![(socket, listener)];
-        serve(listeners, &registry, |()| room.clone(), pending(), Duration::ZERO, converse).await;
+        serve(listeners, &registry, |()| slots.clone(), pending(), Duration::ZERO, converse).await;
     });
     let open = async || {
         let mut socket = TcpStream::connect(addr).await.unwrap();

@@ -19,7 +19,7 @@ use crate::fair::{ClientId, FairQueue};
 /// Work of clients that waits for one worker.
 #[doc(alias("back-pressure", "backpressure", "bounded queue"))]
 #[derive(Debug)]
-pub struct Inbox<T> {
+pub struct WorkQueue<T> {
     bytes_max: usize,
     client_bytes_max: usize,
     state: Mutex<State<T>>,
@@ -40,20 +40,20 @@ struct State<T> {
 
 /// Room for a piece of work. Dropping it gives the room back.
 #[derive(Debug)]
-pub struct Room<T> {
-    inbox: Arc<Inbox<T>>,
+pub struct Reservation<T> {
+    queue: Arc<WorkQueue<T>>,
     client: ClientId,
     bytes: usize,
 }
 
-/// The worker's end of an inbox.
+/// The worker's end of a queue.
 #[derive(Debug)]
-pub struct Worker<T>(Arc<Inbox<T>>);
+pub struct Worker<T>(Arc<WorkQueue<T>>);
 
-// === impl Inbox ===
+// === impl WorkQueue ===
 
-impl<T> Inbox<T> {
-    /// Returns an empty inbox for work of this many bytes, of all clients and of one, and the worker's end of it.
+impl<T> WorkQueue<T> {
+    /// Returns an empty queue for work of this many bytes, of all clients and of one, and the worker's end of it.
     pub fn new(bytes_max: usize, client_bytes_max: usize) -> (Arc<Self>, Worker<T>) {
         let state = State {
             fair: FairQueue::new(usize::MAX, usize::MAX),
@@ -64,12 +64,12 @@ impl<T> Inbox<T> {
             has_ended: false,
         };
         let (arrived, freed) = (Condvar::new(), Notify::new());
-        let inbox = Arc::new(Self { bytes_max, client_bytes_max, state: Mutex::new(state), arrived, freed });
-        (Arc::clone(&inbox), Worker(inbox))
+        let queue = Arc::new(Self { bytes_max, client_bytes_max, state: Mutex::new(state), arrived, freed });
+        (Arc::clone(&queue), Worker(queue))
     }
 
     /// Waits for room. A single piece of work may be larger than the bounds.
-    pub async fn room(self: &Arc<Self>, client: ClientId, bytes: usize) -> Room<T> {
+    pub async fn reserve(self: &Arc<Self>, client: ClientId, bytes: usize) -> Reservation<T> {
         if self.try_hold(client, bytes) {
             return self.held(client, bytes);
         }
@@ -86,8 +86,8 @@ impl<T> Inbox<T> {
         }
     }
 
-    fn held(self: &Arc<Self>, client: ClientId, bytes: usize) -> Room<T> {
-        Room { inbox: Arc::clone(self), client, bytes }
+    fn held(self: &Arc<Self>, client: ClientId, bytes: usize) -> Reservation<T> {
+        Reservation { queue: Arc::clone(self), client, bytes }
     }
 
     fn try_hold(&self, client: ClientId, bytes: usize) -> bool {
@@ -132,7 +132,7 @@ impl<T> Inbox<T> {
 }
 
 /// Counts a client that waits for room, until it has some or gives up.
-struct Leaving<'a, T>(&'a Inbox<T>);
+struct Leaving<'a, T>(&'a WorkQueue<T>);
 
 impl<T> Drop for Leaving<'_, T> {
     fn drop(&mut self) {
@@ -140,18 +140,18 @@ impl<T> Drop for Leaving<'_, T> {
     }
 }
 
-// === impl Room ===
+// === impl Reservation ===
 
-impl<T> Room<T> {
+impl<T> Reservation<T> {
     /// Returns the client that holds it.
     pub fn client(&self) -> ClientId {
         self.client
     }
 }
 
-impl<T> Drop for Room<T> {
+impl<T> Drop for Reservation<T> {
     fn drop(&mut self) {
-        let mut state = self.inbox.state.lock();
+        let mut state = self.queue.state.lock();
         state.bytes -= self.bytes;
         let left = state.by_client.get_mut(&self.client).map_or(0, |bytes| {
             *bytes -= self.bytes;
@@ -163,7 +163,7 @@ impl<T> Drop for Room<T> {
         let is_crowded = state.crowded > 0;
         drop(state);
         if is_crowded {
-            self.inbox.freed.notify_waiters();
+            self.queue.freed.notify_waiters();
         }
     }
 }
@@ -172,7 +172,7 @@ impl<T> Drop for Room<T> {
 
 impl<T> Worker<T> {
     /// Waits for work, and takes what is next in fair order: until `is_enough` says so of a piece that was taken.
-    /// Returns false when the inbox is closed and empty. Each piece must be [`done`](Self::done).
+    /// Returns false when the queue is closed and empty. Each piece must be [`done`](Self::done).
     pub fn take(&self, work: &mut Vec<(ClientId, T)>, mut is_enough: impl FnMut(&T) -> bool) -> bool {
         let mut state = self.0.state.lock();
         while state.fair.waiting() == 0 {
@@ -212,5 +212,5 @@ impl<T> Drop for Worker<T> {
 }
 
 #[cfg(test)]
-#[path = "inbox_tests.rs"]
+#[path = "work_queue_tests.rs"]
 mod tests;
