@@ -21,7 +21,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tikv_jemallocator::Jemalloc;
 
-use crate::builds::{build, catch_up, follow, growth};
+use crate::builds::{build, catch_up, follow, growth, silent_payments};
 use crate::machine::server::Setup;
 use crate::relays::{nostream, relay};
 use crate::report::record::{Record, exit_code};
@@ -107,6 +107,11 @@ enum Command {
     Follow {
         #[command(flatten)]
         plan: follow::Plan,
+    },
+    /// Measure the index of silent payments beside libsecp256k1: bytes, and CPU time of computing and scanning it.
+    SilentPayments {
+        #[command(flatten)]
+        plan: silent_payments::Plan,
     },
     /// Measure Electrum servers that run already, each at its address.
     Electrum {
@@ -217,6 +222,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::CatchUp { setup, plan } => catch_up::run(setup, plan),
         Command::Growth { plan } => growth::run(plan),
         Command::Follow { plan } => follow::run(plan),
+        Command::SilentPayments { plan } => silent_payments::run(plan),
         Command::Electrum { plan } => electrum::run(plan),
         Command::Idle { plan } => idle::run(plan),
         Command::Attack { plan } => attack::run(plan),

@@ -1,6 +1,7 @@
-//! Measurements of the index: first builds, catching up, following, growth.
+//! Measurements of the index: first builds, catching up, following, growth, silent payments.
 
 pub(crate) mod build;
 pub(crate) mod catch_up;
 pub(crate) mod follow;
 pub(crate) mod growth;
+pub(crate) mod silent_payments;

@@ -51,6 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "birdhouse-events",
             "birdhouse-node",
             "birdhouse-regtest",
+            "birdhouse-silentpayments",
             "birdhouse-store",
             "birdhouse-testkit",
         ],
