@@ -58,6 +58,7 @@
 
 // The contract.
 mod batch;
+mod cursor;
 mod error;
 mod range;
 mod store;

@@ -13,6 +13,7 @@
 //! manifest, key, value, records   length u32 LE | bytes
 //! ```
 
+use crate::cursor::{Cursor, put_bytes};
 use crate::error::{Error, Result};
 
 const PUT: u8 = 0;
@@ -153,9 +154,9 @@ impl<'a> Change<'a> {
         if crc32c::crc32c(proved) != u32::from_le_bytes(*checksum) {
             return None;
         }
-        let mut cursor = Cursor(proved);
+        let mut cursor = Cursor::new(proved);
         let mut change = Self { manifest: cursor.bytes()?, operations: Vec::new() };
-        while !cursor.0.is_empty() {
+        while !cursor.is_empty() {
             change.operations.push(Operation::decode(&mut cursor)?);
         }
         Some(change)
@@ -172,39 +173,6 @@ impl<'a> Change<'a> {
             Kind::Load(file) | Kind::LoadWith(file) => Some(file),
             _ => None,
         })
-    }
-}
-
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend(u32::try_from(bytes.len()).expect("callers' values are far smaller").to_le_bytes());
-    out.extend_from_slice(bytes);
-}
-
-/// Cuts values from bytes.
-struct Cursor<'a>(&'a [u8]);
-
-impl<'a> Cursor<'a> {
-    fn cut(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (cut, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(cut)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.cut(N)?.try_into().ok()
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = self.u32()?;
-        self.cut(length as usize)
     }
 }
 

@@ -27,6 +27,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::block::Value;
+use crate::cursor::{Cursor, put_bytes};
 use crate::error::{Error, Result, io_error};
 
 const MAGIC: &[u8; 4] = b"bhlg";
@@ -81,11 +82,6 @@ pub(super) struct LogWriter {
 }
 
 // === encoding ===
-
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend(u32::try_from(bytes.len()).expect("callers' values are far smaller").to_le_bytes());
-    out.extend_from_slice(bytes);
-}
 
 fn put_optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     out.push(u8::from(bytes.is_some()));
@@ -148,56 +144,32 @@ impl Record<'_> {
 
 // === decoding ===
 
-/// Cuts values from a body.
-struct Cursor<'a>(&'a [u8]);
-
-impl<'a> Cursor<'a> {
-    fn u8(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u32::from_le_bytes(*first))
-    }
-
-    fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = self.u32()?;
-        let (bytes, rest) = self.0.split_at_checked(length as usize)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    fn optional(&mut self) -> Option<Value<'a>> {
-        match self.u8()? {
-            0 => Some(None),
-            1 => self.bytes().map(Some),
-            _ => None,
-        }
+fn optional<'a>(cursor: &mut Cursor<'a>) -> Option<Value<'a>> {
+    match cursor.u8()? {
+        0 => Some(None),
+        1 => cursor.bytes().map(Some),
+        _ => None,
     }
 }
 
 impl<'a> Record<'a> {
     fn decode(body: &'a [u8]) -> Option<Self> {
-        let mut cursor = Cursor(body);
+        let mut cursor = Cursor::new(body);
         let record = match cursor.u8()? {
             CHECKPOINT => {
-                let (manifest, arrays) = (cursor.optional()?, cursor.bytes()?);
+                let (manifest, arrays) = (optional(&mut cursor)?, cursor.bytes()?);
                 let leaves = (0..cursor.u32()?).map(|_| cursor.bytes()).collect::<Option<_>>()?;
                 Self::Checkpoint { manifest, arrays, leaves }
             }
             ROWS => {
                 let mut rows = Vec::new();
-                while !cursor.0.is_empty() {
-                    rows.push((cursor.u8()?, cursor.bytes()?, cursor.optional()?));
+                while !cursor.is_empty() {
+                    rows.push((cursor.u8()?, cursor.bytes()?, optional(&mut cursor)?));
                 }
                 Self::Rows(rows)
             }
             PUBLISH => {
-                let manifest = cursor.optional()??;
+                let manifest = optional(&mut cursor)??;
                 let journal = match cursor.u8()? {
                     0 => JournalChange::Nothing,
                     1 => JournalChange::Leaf(cursor.bytes()?),
@@ -209,7 +181,7 @@ impl<'a> Record<'a> {
             END => Self::End,
             _ => return None,
         };
-        cursor.0.is_empty().then_some(record)
+        cursor.is_empty().then_some(record)
     }
 }
 
