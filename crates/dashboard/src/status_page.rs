@@ -1,7 +1,7 @@
 //! The page with the state of the server.
 
 use birdhouse_web::amounts;
-use birdhouse_web::parts::{badge, bar, code, fact, qr};
+use birdhouse_web::parts::{badge, bar, code, fact, qr, sentence};
 use maud::{Markup, html};
 
 use crate::site;
@@ -337,14 +337,6 @@ fn size(size: &TableSize, most: u64) -> Markup {
             td.number { (amounts::bytes(size.bytes)) }
         }
     }
-}
-
-/// A text with a capital letter at its start and a full stop at its end.
-fn sentence(text: &str) -> String {
-    let mut chars = text.chars();
-    let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{first}{}{end}", chars.as_str())
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is positive and far below 2^52")]

@@ -65,3 +65,17 @@ pub fn code(text: &str, label: &str) -> Markup {
 pub fn badge(class: &str, text: &str) -> Markup {
     html! { span class={ "badge " (class) } { (text) } }
 }
+
+/// Returns a text with a capital letter at its start and a full stop at its end.
+pub fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", chars.as_str())
+}
+
+#[test]
+fn a_text_becomes_a_sentence() {
+    assert_eq!(sentence("the node is busy"), "The node is busy.");
+    assert_eq!(sentence("There is no such page."), "There is no such page.");
+}

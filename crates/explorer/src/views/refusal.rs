@@ -1,6 +1,7 @@
 //! The page of a request without an answer.
 
 use birdhouse_esplora::Refusal;
+use birdhouse_web::parts::sentence;
 use hyper::StatusCode;
 use maud::html;
 
@@ -36,24 +37,5 @@ fn title(status: StatusCode) -> &'static str {
         StatusCode::TOO_MANY_REQUESTS => "Too many requests",
         status if status.is_client_error() => "This cannot be answered",
         _ => "Not available now",
-    }
-}
-
-/// A text with a capital letter at its start and a full stop at its end.
-fn sentence(text: &str) -> String {
-    let mut chars = text.chars();
-    let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{first}{}{end}", chars.as_str())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_becomes_a_sentence() {
-        assert_eq!(sentence("the node is busy"), "The node is busy.");
-        assert_eq!(sentence("There is no such page."), "There is no such page.");
     }
 }
