@@ -5,6 +5,7 @@
 //! answers are compared instead.
 
 mod answers;
+mod classes;
 mod figures;
 mod scripts;
 mod tables;
@@ -14,8 +15,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 pub(crate) use self::answers::Answers;
+pub(crate) use self::classes::{Class, class, span};
 use self::figures::{Figures, METHODS, Times};
-pub(crate) use self::scripts::{Script, chosen, class, counted, of_file, of_samples};
+pub(crate) use self::scripts::{Script, chosen, counted, of_file, of_samples};
 use crate::machine::args::at_least_one;
 use crate::machine::node;
 use crate::machine::server::{Setup, addresses, measured, start_all};

@@ -83,9 +83,10 @@ impl Table {
         self.rows.push(Row { title: title.into(), at: None, cells: cells.into_iter().collect() });
     }
 
-    /// Adds a row of a curve.
-    pub(crate) fn push_at(&mut self, at: f64, title: impl Into<String>, cells: impl IntoIterator<Item = Cell>) {
-        self.rows.push(Row { title: title.into(), at: Some(at), cells: cells.into_iter().collect() });
+    /// Adds a row of a curve, at a position on its axis.
+    #[expect(clippy::cast_precision_loss, reason = "a position on an axis")]
+    pub(crate) fn push_at(&mut self, at: u64, title: impl Into<String>, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(Row { title: title.into(), at: Some(at as f64), cells: cells.into_iter().collect() });
     }
 
     /// Adds the row of a run, or of its failure.

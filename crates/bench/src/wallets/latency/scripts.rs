@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use serde::de::IgnoredAny;
 
+use super::classes::class;
 use crate::machine::wire::{Wire, quoted, request, result};
 use crate::wallets::samples::Samples;
 
@@ -64,29 +65,9 @@ pub(crate) fn chosen(mut scripts: Vec<Script>, most: usize) -> Vec<Script> {
     classes.into_values().flat_map(some).collect()
 }
 
-/// Returns the least and the greatest count of a count's class. Classes begin at 1, 2 and 5 of each decade; 0 has its
-/// own.
-pub(crate) fn class(count: u64) -> (u64, u64) {
-    let mut least = u64::from(count > 0);
-    for next in (0..19).flat_map(|decade| [1, 2, 5].map(|digit| digit * 10u64.pow(decade))) {
-        if next > count {
-            return (least, next - 1);
-        }
-        least = next;
-    }
-    (least, u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn classes_begin_at_one_two_and_five() {
-        let classes = [0, 1, 4, 10, 19, 20, 999, 127_972].map(class);
-        let wanted = [(0, 0), (1, 1), (2, 4), (10, 19), (10, 19), (20, 49), (500, 999), (100_000, 199_999)];
-        assert_eq!(classes, wanted);
-    }
 
     #[test]
     fn some_of_each_class_are_chosen_from_all_over_it() {

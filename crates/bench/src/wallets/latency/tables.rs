@@ -1,12 +1,10 @@
 //! The curves of latencies, and the agreement of the servers.
 
-use std::collections::BTreeMap;
-
 use super::answers::Answers;
+use super::classes::Class;
 use super::figures::{Figures, METHODS};
-use super::scripts::{Script, class};
+use super::scripts::Script;
 use crate::machine::server_at::{ServerAt, Turns, effort_table};
-use crate::report::durations::Durations;
 use crate::report::record::{Cell, Layout, Plot, Record, Table, Unit};
 
 /// Most differences that are listed one by one.
@@ -30,35 +28,17 @@ pub(super) fn add(record: &mut Record, servers: &[ServerAt], scripts: &[Script],
     record.notes.extend(notes);
 }
 
-/// Returns counts and indexes of scripts by class, the least first. The counts are those of the first server that
-/// answered.
-fn classes(by: By, scripts: &[Script], all: &[Turns<Figures>]) -> BTreeMap<(u64, u64), Vec<(u64, usize)>> {
+/// Returns the classes of scripts. Numbers of unspent outputs are those of the first server that answered.
+fn classes(by: By, scripts: &[Script], all: &[Turns<Figures>]) -> Vec<Class> {
     let answers = all.iter().find_map(|one| one.figures.as_ref().ok()).map(|figures| &figures.answers);
-    let mut classes: BTreeMap<_, Vec<(u64, usize)>> = BTreeMap::new();
-    for (index, script) in scripts.iter().enumerate() {
-        let count = match (by, answers.and_then(|answers| answers.get(index))) {
-            (By::Transactions, _) => script.txs,
-            (By::Unspent, Some(answers)) => answers.unspent.len() as u64,
-            (By::Unspent, None) => continue,
-        };
-        // A logarithmic axis has no 0.
-        if count > 0 {
-            classes.entry(class(count)).or_default().push((count, index));
-        }
-    }
-    for members in classes.values_mut() {
-        members.sort_unstable();
-    }
-    classes
+    let unspent = |index: usize| Some(answers?.get(index)?.unspent.len() as u64);
+    Class::by_count(scripts.iter().enumerate().map(|(index, script)| match by {
+        By::Transactions => Some(script.txs),
+        By::Unspent => unspent(index),
+    }))
 }
 
-fn curve(
-    by: By,
-    method: usize,
-    classes: &BTreeMap<(u64, u64), Vec<(u64, usize)>>,
-    servers: &[ServerAt],
-    all: &[Turns<Figures>],
-) -> Table {
+fn curve(by: By, method: usize, classes: &[Class], servers: &[ServerAt], all: &[Turns<Figures>]) -> Table {
     let (what, x) = match by {
         By::Transactions => ("transactions", "transactions of the script"),
         By::Unspent => ("unspent outputs", "unspent outputs of the script"),
@@ -68,30 +48,10 @@ fn curve(
     let meaning = "From request to answer over one connection, one at a time.";
     let mut table =
         Table::new(title, meaning, Layout::ServersInColumns, columns).drawn(Plot::Curve { x: x.to_owned() });
-    for members in classes.values() {
-        let [least, middle, most] = [0, members.len() / 2, members.len() - 1].map(|index| members[index].0);
-        let title = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        let cells = all.iter().map(|one| match &one.figures {
-            Ok(figures) => times(figures, method, members).with_p99(),
-            Err(error) => Cell::failed(error),
-        });
-        table.push_at(on_axis(middle), title, cells);
+    for class in classes {
+        class.add_row(&mut table, all, |figures, index| &figures.times[index][method]);
     }
     table
-}
-
-/// Returns all times of the scripts of a class.
-fn times(figures: &Figures, method: usize, members: &[(u64, usize)]) -> Durations {
-    let mut all = Durations::default();
-    for (_, index) in members {
-        all.add_all(&figures.times[*index][method]);
-    }
-    all
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a position on an axis")]
-fn on_axis(count: u64) -> f64 {
-    count as f64
 }
 
 /// Returns a table of the number of scripts with equal answers, and notes with the first differences.

@@ -4,7 +4,7 @@
 //! The two do not ask the same of a history: the Electrum protocol lists all txids, REST shows the newest 25
 //! transactions with everything in them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -15,9 +15,8 @@ use super::Plan;
 use super::subject::Subject;
 use crate::machine::server_at::{ServerAt, Turns, effort_table, indexes_by_turns};
 use crate::machine::wire::{Wire, quoted, request};
-use crate::report::durations::Durations;
-use crate::report::record::{Cell, Layout, Plot, Record, Table, Unit};
-use crate::wallets::latency::{Answers, Script, class};
+use crate::report::record::{Layout, Plot, Record, Table, Unit};
+use crate::wallets::latency::{Answers, Class, Script};
 
 const ELECTRUM: [&str; 3] = ["get_balance", "get_history", "listunspent"];
 const REST: [&str; 3] = ["", "/txs", "/utxo"];
@@ -227,49 +226,19 @@ fn chart(
     let servers = columns.iter().map(|column| (&column.server.name, Unit::Seconds));
     let mut table = Table::new(format!("{title} by {what}"), meaning, Layout::ServersInColumns, servers)
         .drawn(Plot::Curve { x: format!("{what} of the script") });
-    for members in classes(by, scripts, all).values() {
-        let [least, middle, most] = [0, members.len() / 2, members.len() - 1].map(|index| members[index].0);
-        let row = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        let cells = all.iter().map(|one| match &one.figures {
-            Ok(figures) => times(figures, question, members).with_p99(),
-            Err(error) => Cell::failed(error),
-        });
-        table.push_at(on_axis(middle), row, cells);
+    for class in classes(by, scripts, all) {
+        class.add_row(&mut table, all, |figures, index| &figures.times[index][question]);
     }
     table
 }
 
-/// Returns counts and indexes of scripts by class, the least first.
-fn classes(by: By, scripts: &[Script], all: &[Turns<Figures>]) -> BTreeMap<(u64, u64), Vec<(u64, usize)>> {
-    let facts = all.iter().find_map(|one| one.figures.as_ref().ok()).map_or(&[][..], |figures| &figures.facts);
-    let mut classes: BTreeMap<_, Vec<(u64, usize)>> = BTreeMap::new();
-    for (index, script) in scripts.iter().enumerate() {
-        let count = match by {
-            By::Transactions => script.txs,
-            By::Unspent => facts.get(index).map_or(0, |facts| facts.unspent.len() as u64),
-        };
-        // A logarithmic axis has no 0.
-        if count > 0 {
-            classes.entry(class(count)).or_default().push((count, index));
-        }
-    }
-    for members in classes.values_mut() {
-        members.sort_unstable();
-    }
-    classes
-}
-
-fn times(figures: &Figures, question: usize, members: &[(u64, usize)]) -> Durations {
-    let mut all = Durations::default();
-    for (_, index) in members {
-        all.add_all(&figures.times[*index][question]);
-    }
-    all
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a position on an axis")]
-fn on_axis(count: u64) -> f64 {
-    count as f64
+fn classes(by: By, scripts: &[Script], all: &[Turns<Figures>]) -> Vec<Class> {
+    let facts = all.iter().find_map(|one| one.figures.as_ref().ok()).map(|figures| &figures.facts);
+    let unspent = |index: usize| Some(facts?.get(index)?.unspent.len() as u64);
+    Class::by_count(scripts.iter().enumerate().map(|(index, script)| match by {
+        By::Transactions => Some(script.txs),
+        By::Unspent => unspent(index),
+    }))
 }
 
 /// Notes which columns differ from the first one that answered, and in which scripts.

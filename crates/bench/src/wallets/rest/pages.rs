@@ -11,6 +11,7 @@ use super::subject::Subject;
 use crate::machine::server_at::ServerAt;
 use crate::report::durations::Durations;
 use crate::report::record::{Cell, Layout, Plot, Record, Table, Unit};
+use crate::wallets::latency::span;
 
 /// A page: its title and its path.
 type AddressPage = (&'static str, fn(&Address) -> &str);
@@ -40,8 +41,8 @@ pub(super) fn measure(record: &mut Record, birdhouse: &Subject, paths: &Paths, p
             .map(|(_, path)| requested(&mut http, server, addresses, *path, plan.requests))
             .collect::<Result<Vec<_>>>()?;
         let row = title(addresses);
-        latency.push_at(on_axis(middle), row.clone(), measured.iter().map(|(times, _)| times.with_p99()));
-        cpu.push_at(on_axis(middle), row, measured.iter().map(|(_, cpu)| cpu.map_or(Cell::Nothing, Cell::number)));
+        latency.push_at(middle, row.clone(), measured.iter().map(|(times, _)| times.with_p99()));
+        cpu.push_at(middle, row, measured.iter().map(|(_, cpu)| cpu.map_or(Cell::Nothing, Cell::number)));
     }
     record.tables.extend([latency, cpu]);
     Ok(())
@@ -73,10 +74,5 @@ fn requested(
 
 fn title(addresses: &[Address]) -> String {
     let (least, most) = (addresses[0].txs, addresses[addresses.len() - 1].txs);
-    if least == most { least.to_string() } else { format!("{least} to {most}") }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a position on an axis")]
-fn on_axis(count: u64) -> f64 {
-    count as f64
+    span(least, most)
 }
