@@ -5,8 +5,8 @@
 //!
 //! - [`sequence`]: publishes the changes of a node by `ZeroMQ`; [`live`]: a node whose chain and mempool move;
 //!   [`ledger`]: the naive model of both; [`node_wallet`]: a wallet in front of a node without one.
-//! - [`bench_chain`]: gigabytes of realistic blocks; [`corpus`]: a relay's events, a million in a minute, and the
-//!   filters that clients send for them.
+//! - [`bench_chain`]: gigabytes of realistic blocks; [`core_coding`]: numbers in undo data; [`corpus`]: a relay's
+//!   events, a million in a minute, and the filters that clients send for them.
 //! - [`peers`]: other Electrum servers, to compare answers with; [`client`]: a client of all of them; [`pipe`]: the
 //!   same over every transport; [`http_client`]: a client of the REST API; [`asked`]: the requests of wallets;
 //!   [`metrics`]: what a server says of itself.
@@ -33,7 +33,7 @@ pub use birdhouse_regtest::{
     tx, wallet,
 };
 
-pub use crate::chains::{bench_chain, ledger, live, sequence};
+pub use crate::chains::{bench_chain, core_coding, ledger, live, sequence};
 pub use crate::clients::{browser, client, electrum, http_client, inspection, mempool_client, pipe};
 pub use crate::error::{Error, Result};
 pub use crate::events::{corpus, relay_history};

@@ -7,7 +7,7 @@ use birdhouse_store::MemoryStore;
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
 
-use crate::common::{MemoryNode, open_merging, options};
+use crate::common::{MemoryNode, built_merging, open_merging};
 use crate::merges::{assert_as_fresh, filled_tables, mine, packs};
 
 const TIP_BLOCKS: u32 = 5;
@@ -43,9 +43,7 @@ impl World {
         let node = Arc::<MemoryNode>::default();
         node.follow(chain.blocks());
         let store = MemoryStore::new();
-        let index = open_merging(&store, &node, profile, merging);
-        let temp = tempfile::tempdir().unwrap();
-        index.build(None, &options(temp.path())).unwrap();
+        let index = built_merging(&store, &node, profile, merging);
         Self { chain, node, store, index, profile }
     }
 

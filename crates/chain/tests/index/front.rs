@@ -20,7 +20,7 @@ use bitcoin::constants::genesis_block;
 use tokio::sync::broadcast::Receiver;
 
 use crate::answers::Answers;
-use crate::common::{MemoryNode, open_merging, options};
+use crate::common::{MemoryNode, built_merging, options};
 use crate::mempool::{Model, World};
 
 /// A delta of a few blocks, so that packs are replaced often.
@@ -32,10 +32,7 @@ fn open_front(replica: &dyn Replica, node: &Arc<MemoryNode>) -> Result<Index, Er
 }
 
 fn build(store: &MemoryStore, node: &Arc<MemoryNode>, profile: Profile) -> Index {
-    let temp = tempfile::tempdir().unwrap();
-    let index = open_merging(store, node, profile, OFTEN);
-    index.build(None, &options(temp.path())).unwrap();
-    index
+    built_merging(store, node, profile, OFTEN)
 }
 
 /// The scripts of all updates so far; `None` if any of them means every script.

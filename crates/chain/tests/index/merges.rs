@@ -17,7 +17,7 @@ use bitcoin::Network;
 use bitcoin::constants::genesis_block;
 
 use crate::answers::Answers;
-use crate::common::{MemoryNode, built, open_merging, options};
+use crate::common::{MemoryNode, built, built_merging, open_merging, options};
 
 /// A delta of a few blocks, so that some hundred blocks are merged many times.
 const OFTEN: MergeOptions =
@@ -31,10 +31,7 @@ fn world(seed: u64) -> (Arc<MemoryNode>, ChainBuilder) {
 }
 
 fn build(store: &MemoryStore, node: &Arc<MemoryNode>, profile: Profile) -> Index {
-    let temp = tempfile::tempdir().unwrap();
-    let index = open_merging(store, node, profile, OFTEN);
-    index.build(None, &options(temp.path())).unwrap();
-    index
+    built_merging(store, node, profile, OFTEN)
 }
 
 pub(crate) fn mine(chain: &mut ChainBuilder, blocks: u32) {
@@ -206,9 +203,8 @@ fn a_failed_pack_leaves_no_rows(
 ) {
     let marker: &[u8] = &[0xff; 6];
     let (node, mut chain) = world(14);
-    let (store, temp) = (MemoryStore::new(), tempfile::tempdir().unwrap());
-    let index = open_merging(&store, &node, Profile::Full, merging);
-    index.build(None, &options(temp.path())).unwrap();
+    let store = MemoryStore::new();
+    let index = built_merging(&store, &node, Profile::Full, merging);
     let mut marked = 0;
     for writes in failing {
         for _ in 0..5 {
@@ -274,8 +270,8 @@ fn a_merge_of_stale_blocks_alone_is_thrown_away_when_a_reorg_reaches_below_it() 
     node.follow(chain.blocks());
     let merging =
         MergeOptions { tip_blocks: 2, delta_txs: 1, bulk_blocks: 100, oldest_multiple: 16, ..MergeOptions::DEFAULT };
-    let (store, temp) = (MemoryStore::new(), tempfile::tempdir().unwrap());
-    open_merging(&store, &node, Profile::Full, merging).build(None, &options(temp.path())).unwrap();
+    let store = MemoryStore::new();
+    drop(built_merging(&store, &node, Profile::Full, merging));
     let runtime = Arc::new(HeldBack::default());
     let genesis = genesis_block(Network::Regtest).block_hash();
     let (store, source) = (Arc::new(store), Arc::clone(&node) as _);

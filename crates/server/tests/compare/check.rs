@@ -1,5 +1,6 @@
 //! Comparison of a server's answers with the model's.
 
+use birdhouse_testkit::asked::sorted;
 use birdhouse_testkit::client::Client;
 use birdhouse_testkit::peers::Peer;
 use serde_json::Value;
@@ -75,11 +76,4 @@ fn split_headers(answer: &mut Value) {
     let Some(Value::String(hex)) = answer.as_object_mut().and_then(|object| object.remove("hex")) else { return };
     let headers = hex.as_bytes().chunks(HEADER_DIGITS).map(|header| String::from_utf8_lossy(header).into());
     answer["headers"] = Value::Array(headers.collect());
-}
-
-fn sorted(mut list: Value) -> Value {
-    if let Value::Array(entries) = &mut list {
-        entries.sort_by_key(ToString::to_string);
-    }
-    list
 }

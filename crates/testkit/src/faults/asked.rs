@@ -169,8 +169,8 @@ fn is_right(kind: Kind, asked: &Asked, answer: &std::result::Result<Value, Value
     }
 }
 
-/// Sorts a list, because the protocol leaves the order of `listunspent` open.
-fn sorted(mut list: Value) -> Value {
+/// Sorts a list, because the protocol leaves the order of `listunspent` open. Another value stays.
+pub fn sorted(mut list: Value) -> Value {
     if let Value::Array(entries) = &mut list {
         entries.sort_by_key(ToString::to_string);
     }

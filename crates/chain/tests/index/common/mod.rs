@@ -454,8 +454,21 @@ pub(crate) fn open_merging(
 
 /// Builds an index in memory.
 pub(crate) fn built(node: &Arc<MemoryNode>, profile: Profile) -> Index {
+    build(open(&MemoryStore::new(), node, profile))
+}
+
+/// Builds an index that merges as these options say.
+pub(crate) fn built_merging(
+    store: &MemoryStore,
+    node: &Arc<MemoryNode>,
+    profile: Profile,
+    merging: MergeOptions,
+) -> Index {
+    build(open_merging(store, node, profile, merging))
+}
+
+fn build(index: Index) -> Index {
     let temp = tempfile::tempdir().unwrap();
-    let index = open(&MemoryStore::new(), node, profile);
     index.build(None, &options(temp.path())).unwrap();
     index
 }
