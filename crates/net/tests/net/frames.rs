@@ -32,8 +32,8 @@ fn unfinished(opcode: OpCode, payload: &[u8]) -> Vec<u8> {
     masked(FrameHeader { opcode, is_final: false, ..FrameHeader::default() }, payload)
 }
 
-fn masked(header: FrameHeader, payload: &[u8]) -> Vec<u8> {
-    let header = FrameHeader { mask: Some(MASK), ..header };
+fn masked(mut header: FrameHeader, payload: &[u8]) -> Vec<u8> {
+    header.mask = Some(MASK);
     let mut bytes = Vec::new();
     Written::from_payload(header, payload.to_vec().into()).format(&mut bytes).unwrap();
     bytes
