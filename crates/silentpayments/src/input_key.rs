@@ -5,7 +5,7 @@
 //!
 //! [BIP 352]: https://github.com/bitcoin/bips/blob/master/bip-0352.mediawiki
 
-use bitcoin_hashes::{Hash as _, hash160};
+use bitcoin::hashes::{Hash as _, hash160};
 use secp256k1::{Parity, PublicKey, XOnlyPublicKey};
 
 use crate::input::Input;

@@ -4,7 +4,7 @@
 //! belong together. The receiver computes for every transaction what it would have been paid with. Of the inputs it
 //! needs one point, the *tweak*, which is the same for all receivers: [`Eligible::of`] computes it. With it,
 //! [`ScanKey::payments`] finds the outputs of one transaction. [`Scanner::scan`] finds, among the tweaks of millions,
-//! the few transactions that are worth it.
+//! the few transactions that are worth it. [`Address`] reads and writes addresses.
 //!
 //! # Example
 //!
@@ -33,6 +33,7 @@
 
 #![deny(unsafe_code)] // `ifma` is the one exception: vector instructions have no safe form.
 
+mod address;
 mod input;
 mod input_key;
 mod key;
@@ -41,6 +42,7 @@ mod script;
 mod tagged;
 mod transaction;
 
+pub use self::address::{Address, AddressError, AddressNetwork};
 pub use self::input::{Input, OUTPOINT_BYTES, Witness};
 pub use self::key::{CHANGE, DamagedTweak, KeyError, PAYMENTS_MAX, Payment, ScanKey};
 pub use self::scan::{Engine, Path, Row, Scanner};

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use bitcoin_hashes::{Hash as _, hash160};
+use bitcoin::hashes::{Hash as _, hash160};
 use secp256k1::{PublicKey, SECP256K1, SecretKey};
 
 use crate::model::{Mistake, Spend, Transaction, tweak, tweak_under_test};

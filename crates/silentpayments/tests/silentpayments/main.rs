@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod addresses;
 mod cases;
 mod mistakes;
 mod model;

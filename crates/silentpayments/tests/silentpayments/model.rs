@@ -3,7 +3,7 @@
 //! It shares the library of curve points with the code under test, and nothing else.
 
 use birdhouse_silentpayments::{Eligible, Input};
-use bitcoin_hashes::{Hash as _, hash160, sha256};
+use bitcoin::hashes::{Hash as _, hash160, sha256};
 use secp256k1::{PublicKey, SECP256K1, Scalar, SecretKey};
 
 /// A mistake that an implementation of BIP 352 can make; those with a name in brackets were seen in one.

@@ -14,6 +14,7 @@ pub(crate) struct Vector {
     pub(crate) transaction: Transaction,
     pub(crate) outputs: Vec<[u8; 32]>,
     pub(crate) receiver: Receiver,
+    pub(crate) addresses: Vec<String>,
     pub(crate) tweak: Option<[u8; 33]>,
     pub(crate) payments: Payments,
 }
@@ -72,6 +73,7 @@ fn vector(case: usize, value: &Value) -> Vector {
             spend: SecretKey::from_slice(&spend).unwrap().public_key(SECP256K1),
             labels: list(&given["labels"]).map(|label| label.as_u64().unwrap().try_into().unwrap()).collect(),
         },
+        addresses: list(&expected["addresses"]).map(|text| text.as_str().unwrap().to_owned()).collect(),
         tweak: expected["tweak"].as_str().map(|_| bytes(&expected["tweak"])),
         payments,
     }
