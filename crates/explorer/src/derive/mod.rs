@@ -26,7 +26,7 @@ use forms::Form;
 pub(crate) use keys::lines_of_key;
 pub(crate) use limits::GAP;
 use limits::{CHARS_MAX, NESTING_MAX, PATHS_MAX};
-pub(crate) use reasons::unreadable;
+pub(crate) use reasons::{silent_payment_address, unreadable};
 pub(crate) use steps::Steps;
 pub(crate) use unnamed::Unnamed;
 

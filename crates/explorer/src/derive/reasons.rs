@@ -1,6 +1,7 @@
 //! Reasons why a text cannot be read, as far as its form tells. Core's `getdescriptorinfo` and `validateaddress` tell
 //! the same ones apart.
 
+use birdhouse_silentpayments::{Address, AddressNetwork};
 use bitcoin::base58;
 
 use super::unnamed::Unnamed;
@@ -23,6 +24,9 @@ const EXTENDED_CHARS: std::ops::RangeInclusive<usize> = 100..=120;
 
 /// Returns the reason why a text is neither an address nor a key nor a descriptor.
 pub(crate) fn unreadable(text: &str) -> Unnamed {
+    if let Some(address) = silent_payment_address(text) {
+        return address.err().unwrap_or(Unnamed::SilentPayment);
+    }
     let words = || text.split(|char: char| !char.is_ascii_alphanumeric() && char != '_');
     let is_there =
         |(name, form): &(&str, &str)| text.contains(form.trim_end_matches(')')) && words().any(|word| word == *name);
@@ -42,6 +46,12 @@ pub(crate) fn unreadable(text: &str) -> Unnamed {
         return Unnamed::Brackets;
     }
     if FORMS.contains(&form.trim()) { Unnamed::Unreadable } else { Unnamed::NoForm }
+}
+
+/// Reads a text that begins as a silent payment address does; `None` for others.
+pub(crate) fn silent_payment_address(text: &str) -> Option<Result<Address, Unnamed>> {
+    AddressNetwork::of_text(text)?;
+    Some(text.parse().map_err(Unnamed::SilentPaymentAddress))
 }
 
 /// Returns the reason why the checksum of a descriptor is wrong.

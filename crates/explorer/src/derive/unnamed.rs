@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use birdhouse_silentpayments::AddressError;
+
 use super::limits::{NESTING_MAX, STEPS_A_KEY_MAX, STEPS_MAX};
 
 /// The reason why a line names no scripts.
@@ -38,6 +40,10 @@ pub(crate) enum Unnamed {
     ChecksumLength,
     /// It looks like this, which has a checksum within, and the checksum is wrong.
     Mistyped(&'static str),
+    /// It is a silent payment address, which names no script.
+    SilentPayment,
+    /// It begins as one, and is none.
+    SilentPaymentAddress(AddressError),
     /// It opens more brackets than it closes, or fewer.
     Brackets,
     /// It begins with a form that there is not.
@@ -86,6 +92,11 @@ impl fmt::Display for Unnamed {
                     "this {noun} has a wrong checksum: a character is mistyped or missing; copy it again"
                 );
             }
+            Self::SilentPayment => {
+                "this is a silent payment address: nobody but its owner can find what was paid to it; search for it \
+                 alone to learn more"
+            }
+            Self::SilentPaymentAddress(error) => return write!(f, "{error}"),
             Self::Brackets => "a bracket of this descriptor is missing, or there is one too many",
             Self::NoForm => {
                 "a descriptor begins with pk(, pkh(, wpkh(, sh(, wsh(, tr(, multi(, sortedmulti(, addr(, raw(, combo( \

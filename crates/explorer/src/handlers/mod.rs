@@ -16,6 +16,7 @@ mod script;
 mod search;
 mod several;
 mod sides;
+mod silent_payment;
 mod spending;
 mod status;
 mod transaction;

@@ -11,6 +11,7 @@ use super::changes::{changes_of, points};
 use super::page_part::part_of;
 use super::refusal::own_address;
 use super::sides::sides;
+use super::silent_payment;
 use crate::running::{self, Cursor, Side};
 use crate::times;
 use crate::views::script::{Coin, Coins, Entry, Links, Names, Script, Unspent, page, unspent_page};
@@ -111,6 +112,9 @@ struct Confirmed {
 }
 
 fn history(question: &Question<'_>) -> Answer {
+    if let Some(page) = silent_payment::page_of(question, question.params.text("address")) {
+        return page;
+    }
     let (hash, names) = script(question)?;
     let at = question.at;
     let (chain, mempool) = (at.confirmed_stats(&hash)?, at.unconfirmed_stats(&hash));

@@ -7,7 +7,7 @@ use bitcoin::hex::DisplayHex as _;
 use bitcoin::{BlockHash, OutPoint, ScriptBuf, Txid};
 
 use super::refusal::{own_address, refused};
-use super::several;
+use super::{several, silent_payment};
 use crate::derive::{Unnamed, lines_of_key};
 use crate::views::parts::output_path;
 
@@ -48,6 +48,10 @@ fn search(question: &Question<'_>) -> Answer {
     if read_address(text).is_some() {
         let address = own_address(question, text)?;
         return Reply::elsewhere(format!("/address/{address}"));
+    }
+    if let Some(address) = silent_payment::address(question, text) {
+        address?;
+        return Reply::elsewhere(format!("/address/{}", text.to_lowercase()));
     }
     several::of_text(question, text)
 }

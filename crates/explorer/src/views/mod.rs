@@ -16,6 +16,7 @@ pub(crate) mod schedule;
 pub(crate) mod script;
 pub(crate) mod several;
 pub(crate) mod sides;
+pub(crate) mod silent_payment;
 pub(crate) mod stale;
 pub(crate) mod status;
 pub(crate) mod transaction;

@@ -7,6 +7,7 @@ mod fates;
 mod http;
 mod lists;
 mod pages;
+mod silent_payments;
 mod wallet;
 #[path = "../../../esplora/tests/esplora/world.rs"]
 #[expect(dead_code, reason = "the tests of the REST API use all of it")]

@@ -1,10 +1,12 @@
 //! Every page against the figures of a scan of chain and mempool.
 
+use birdhouse_silentpayments::AddressNetwork;
 use birdhouse_testkit::ledger::{ScriptFacts, SpentState};
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::{Coin, Payment};
 use bitcoin::{Address, Network, OutPoint, ScriptBuf, Txid};
 
+use crate::silent_payments;
 use crate::world::World;
 
 /// Paths of pages with something on them.
@@ -47,6 +49,7 @@ impl Places {
             ("address", format!("/address/{address}")),
             ("address-fresh", format!("/address/{fresh}")),
             ("unspent", format!("/address/{fresh}/unspent")),
+            ("silent-payment", format!("/address/{}", silent_payments::address(AddressNetwork::Regtest))),
             ("wallet-form", "/addresses".into()),
             ("wallet", format!("/addresses\n{address}\n{fresh}")),
             ("push", "/push".into()),

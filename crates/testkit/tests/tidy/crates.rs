@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-esplora", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net"]),
     ("birdhouse-web", &[]),
     ("birdhouse-dashboard", &["birdhouse-web"]),
-    ("birdhouse-explorer", &["birdhouse-chain", "birdhouse-esplora", "birdhouse-web"]),
+    ("birdhouse-explorer", &["birdhouse-chain", "birdhouse-esplora", "birdhouse-silentpayments", "birdhouse-web"]),
     ("birdhouse-events", &["birdhouse-store"]),
     ("birdhouse-relay", &["birdhouse-clients", "birdhouse-events", "birdhouse-net"]),
     ("birdhouse-regtest", &[]),
