@@ -18,11 +18,13 @@ use crate::endpoints;
 use crate::endpoints::Route;
 use crate::http::{named_parts, of_api, refusal};
 use crate::live::Wishes;
-use crate::wire::{Failure, Params, Watch};
+use crate::wire::{AskedRange, Failure, Params, Wanted, Watch};
 
 /// Bytes that a refusal may have more than the request: its own words, and a path whose every byte is escaped.
 const REFUSAL_BYTES_MORE: usize = 256;
 const ESCAPED_BYTES: usize = 12;
+/// Bytes of the file of which a part is asked for.
+const FILE_BYTES: u64 = 1000;
 const NETWORKS: [Network; 2] = [Network::Bitcoin, Network::Regtest];
 
 /// Reads bytes as a request: a line with method and target, then the body. It is routed and read, or refused with a
@@ -52,7 +54,10 @@ pub fn request(bytes: &[u8]) -> Option<u16> {
 
 /// Returns the paths of the API and of private listeners.
 fn router() -> Router {
-    let routes = endpoints::all().chain(endpoints::of_filters()).chain(endpoints::internal());
+    let routes = endpoints::all()
+        .chain(endpoints::of_filters())
+        .chain(endpoints::of_silent_payments())
+        .chain(endpoints::internal());
     of_api(
         routes.fold(Router::new(), |router, route| router.route(route.path, handler(route))),
         Router::new(),
@@ -72,7 +77,11 @@ async fn read(request: Request) -> Result<Response, Failure> {
     let names: Vec<String> = path.iter().map(|(name, _)| name.clone()).collect();
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let body = body.collect().await.map_err(|_| Failure::bad_request("Invalid body"))?.to_bytes().to_vec();
-    let params = Params { path, query, body, last_event: Some(format!("{}", parts.uri)) };
+    let asked_range = AskedRange { range: Some(query.clone()), if_range: None };
+    let params = Params { path, query, body, last_event: Some(format!("{}", parts.uri)), asked_range };
+    if let Wanted::Part(bytes) = params.asked_range.within(FILE_BYTES) {
+        assert!(bytes.start < bytes.end && bytes.end <= FILE_BYTES, "{bytes:?}");
+    }
     let mut read = if names.is_empty() { Ok(()) } else { Err(Failure::bad_request("Invalid path")) };
     read = names.iter().map(|name| read_path(&params, name)).fold(read, Result::or);
     for network in NETWORKS {

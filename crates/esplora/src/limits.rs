@@ -131,6 +131,10 @@ pub(crate) const REQUEST_WORK: Duration = Duration::from_micros(20);
 pub(crate) const HEADERS_A_FILE: u32 = 100_000;
 /// Filters of one such file.
 pub(crate) const FILTERS_A_FILE: u32 = 2000;
+/// Blocks whose tweaks of silent payments are in one such file.
+pub(crate) const TWEAKS_A_FILE: u32 = 2000;
+/// Bytes of such a file that are sent together, without the last block of them.
+pub(crate) const TWEAK_PIECE_BYTES: usize = 256 * 1024;
 /// Bytes of a block that are read and sent together.
 pub(crate) const BLOCK_PIECE_BYTES: u32 = 256 * 1024;
 

@@ -1,6 +1,6 @@
 //! Headers, filter headers and filters in files of fixed length, as [block-dn](https://github.com/guggero/block-dn)
 //! has them: caches in between may keep a whole file for ever. Everything is below `/block-dn`, because `/block` is
-//! Esplora's.
+//! Esplora's. `tweak_files` has files of the same server for silent payments.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use bitcoin::hex::DisplayHex as _;
 use serde_json::json;
 
 use super::{Media, Route};
-use crate::limits::{FILTERS_A_FILE, HEADERS_A_FILE};
+use crate::limits::{FILTERS_A_FILE, HEADERS_A_FILE, TWEAKS_A_FILE};
 use crate::wire::{Answer, Cache, Content, Failure, Reply, Rows};
 use crate::work::{Lane, Question};
 
@@ -57,22 +57,35 @@ enum Records {
 }
 
 fn status(question: &Question<'_>) -> Answer {
-    let (at, known) = (question.at, of(question)?);
-    let (tip, computed) = (at.tip(), known.len(at));
-    let last = computed.checked_sub(1).map(Height);
-    let header = last.map(|last| known.read(at, last..Height(last.0 + 1))).transpose()?.flatten();
+    let (at, settings) = (question.at, &question.service.settings);
+    let tip = at.tip();
+    let mut synced = true;
+    let (mut last, mut header, mut last_tweaks) = (None, None, None);
+    if let Some(known) = &settings.filters {
+        last = known.len(at).checked_sub(1).map(Height);
+        header = last.map(|last| known.read(at, last..Height(last.0 + 1))).transpose()?.flatten();
+        synced &= last == Some(tip.height);
+    }
+    if let Some(tweaks) = &settings.tweaks {
+        // A chain that taproot has not reached is covered whole.
+        let covered = tweaks.len(at).saturating_sub(1).min(tip.height.0);
+        synced &= covered == tip.height.0;
+        last_tweaks = Some(covered);
+    }
     let genesis = at.block_hash(Height(0)).ok_or_else(Failure::no_block)?;
     let status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "chain_genesis_hash": genesis.to_string(),
-        "chain_name": chain_name(question.service.settings.network),
+        "chain_name": chain_name(settings.network),
         "best_block_height": tip.height.0,
         "best_block_hash": tip.hash.to_string(),
         "best_filter_height": last.map(|last| last.0),
         "best_filter_header": header.map(shown),
-        "all_files_synced": last == Some(tip.height),
+        "best_sptweak_height": last_tweaks,
+        "all_files_synced": synced,
         "entries_per_header_file": HEADERS_A_FILE,
         "entries_per_filter_file": FILTERS_A_FILE,
+        "entries_per_sptweak_file": TWEAKS_A_FILE,
     });
     Reply::json(question.room, &status, Cache::seconds(GROWING_S))
 }
@@ -128,7 +141,7 @@ fn import(question: &Question<'_>, records_of: Records, known: u32) -> Answer {
 }
 
 /// Returns the heights of the file that the path names, of which there are `known` records.
-fn file(question: &Question<'_>, entries: u32, known: u32) -> Result<Range<u32>, Failure> {
+pub(super) fn file(question: &Question<'_>, entries: u32, known: u32) -> Result<Range<u32>, Failure> {
     let start: u32 = question.params.number("start")?;
     if !start.is_multiple_of(entries) {
         return Err(Failure::bad_request(format!("the start is 0 or a multiple of {entries}")));
@@ -140,7 +153,7 @@ fn file(question: &Question<'_>, entries: u32, known: u32) -> Result<Range<u32>,
 }
 
 /// Caches keep what no probable reorg changes.
-fn cache(at: &Snapshot, heights: &Range<u32>, entries: u32) -> Cache {
+pub(super) fn cache(at: &Snapshot, heights: &Range<u32>, entries: u32) -> Cache {
     let is_complete = heights.end.is_multiple_of(entries) && heights.end + FINAL_BLOCKS <= at.tip().height.0 + 1;
     Cache::seconds(if is_complete { COMPLETE_S } else { GROWING_S })
 }

@@ -1,5 +1,6 @@
 //! The endpoints, one file per subject.
 
+mod blindbit;
 mod block_dn;
 mod blocks;
 mod broadcast;
@@ -11,6 +12,7 @@ mod replacements;
 mod schemas;
 mod scripts;
 mod transactions;
+mod tweak_files;
 pub(crate) mod v1;
 mod websocket;
 
@@ -71,6 +73,11 @@ impl Route {
 /// Returns the endpoints of compact block filters.
 pub(crate) fn of_filters() -> impl Iterator<Item = &'static Route> {
     block_dn::ROUTES.iter()
+}
+
+/// Returns the endpoints of silent payments.
+pub(crate) fn of_silent_payments() -> impl Iterator<Item = &'static Route> {
+    [tweak_files::ROUTES, blindbit::ROUTES].into_iter().flatten()
 }
 
 /// Returns every endpoint of public listeners.

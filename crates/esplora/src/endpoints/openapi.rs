@@ -11,10 +11,16 @@ pub(super) const ROUTES: &[Route] =
     &[Route::get("/openapi.json", Lane::Memory, document, "This list of endpoints, as an OpenAPI document.")];
 
 fn document(question: &Question<'_>) -> Answer {
-    Reply::json(question.room, &of_routes(super::all().chain(super::internal())), Cache::SHORT)
+    Reply::json(question.room, &of_routes(listed()), Cache::SHORT)
 }
 
-/// The document of these routes. They are served bare, too; those under `/internal` by private listeners alone.
+/// Endpoints of the list.
+fn listed() -> impl Iterator<Item = &'static Route> {
+    super::all().chain(super::internal()).chain(super::of_silent_payments())
+}
+
+/// The document of these routes. They are served bare, too; those under `/internal` by private listeners alone. Those
+/// with a server of their own are served bare alone, and not by private listeners.
 fn of_routes(routes: impl Iterator<Item = &'static Route>) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in routes {
@@ -74,6 +80,9 @@ fn operation(route: &Route) -> Value {
     if route.method == Method::POST {
         operation["requestBody"] = json!({ "required": true, "content": { "*/*": {} } });
     }
+    if super::of_silent_payments().any(|bare| bare.path == route.path) {
+        operation["servers"] = json!([{ "url": "/" }]);
+    }
     operation
 }
 
@@ -83,14 +92,10 @@ mod tests {
 
     use super::*;
 
-    fn routes() -> impl Iterator<Item = &'static Route> {
-        super::super::all().chain(super::super::internal())
-    }
-
     #[test]
     fn the_document_has_every_route_with_its_parts() {
-        let document = of_routes(routes());
-        for route in routes() {
+        let document = of_routes(listed());
+        for route in listed() {
             let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
             assert_eq!(operation["summary"], route.summary, "{}", route.path);
             let parts = operation["parameters"].as_array().map_or(0, Vec::len);
@@ -102,14 +107,14 @@ mod tests {
             .flat_map(Map::values)
             .map(|path| path.as_object().map_or(0, Map::len))
             .sum();
-        assert_eq!(operations, routes().count());
+        assert_eq!(operations, listed().count());
     }
 
     #[test]
     fn every_operation_has_an_id_of_its_own_and_every_answer_a_form_that_is_there() {
-        let document = of_routes(routes());
+        let document = of_routes(listed());
         let mut ids = HashSet::new();
-        for route in routes() {
+        for route in listed() {
             let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
             let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
             assert!(id.len() > 3 && ids.insert(id.clone()), "{id}: {}", route.path);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
@@ -27,18 +27,20 @@ use crate::limits::BLOCK_PIECE_BYTES;
 use crate::live::event_stream;
 use crate::pages::{Pages, Surroundings};
 use crate::service::{Caller, Service, Switching};
-use crate::wire::{AnswerMemory, Cache, Content, Failure, HTML, Params, Refusal, Reply, Rows};
+use crate::wire::{AnswerMemory, AskedRange, Cache, Content, Failure, HTML, Params, Part, Refusal, Reply, Rows};
 use crate::work::ApiRequest;
 
 /// The header with the id of the last event that a client has received.
-const LAST_EVENT_ID: &str = "last-event-id";
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Seconds for which a browser may remember what CORS allows.
 const CORS_S: &str = "86400";
 
 /// Returns the service of requests to the API: every endpoint at its path, and under `/api`.
 pub(crate) fn api_router(service: &Arc<Service>) -> Router {
-    let of_filters = endpoints::of_filters().filter(|_| service.settings.filters.is_some());
-    of_api(routed(service, endpoints::all()), routed(service, of_filters), service.settings.network)
+    let settings = &service.settings;
+    let has_files = settings.filters.is_some() || settings.tweaks.is_some();
+    let bare = endpoints::of_filters().filter(|_| has_files).chain(endpoints::of_silent_payments());
+    of_api(routed(service, endpoints::all()), routed(service, bare), settings.network)
         .layer(middleware::from_fn(with_cors))
 }
 
@@ -106,8 +108,9 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
         return Err(Failure::no_memory());
     }
     let snapshot = service.index.snapshot()?;
-    let last_event = parts.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let params = Params { path, query, body, last_event };
+    let last_event = text(&parts, LAST_EVENT_ID);
+    let asked_range = AskedRange { range: text(&parts, header::RANGE), if_range: text(&parts, header::IF_RANGE) };
+    let params = Params { path, query, body, last_event, asked_range };
     let asked = Arc::new(ApiRequest { params, room: AnswerMemory::new(caller.unsent.clone()) });
     let began = Instant::now();
     let reply = service.answer(&caller.meter, route.lane, route.endpoint, &asked, &snapshot).await;
@@ -126,6 +129,11 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
         return Ok(switched(&caller, &mut parts));
     }
     Ok(Answered { service: Arc::clone(service), caller, at: snapshot, counted }.response(reply, &parts.headers))
+}
+
+/// The text of a header.
+fn text(parts: &Parts, name: HeaderName) -> Option<String> {
+    parts.headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
 /// Makes the links of an answer relative, so that proxies may serve everything below a path of theirs.
@@ -184,9 +192,12 @@ struct Answered {
 
 impl Answered {
     fn response(self, reply: Reply, asked: &HeaderMap) -> Response {
-        let Reply { status, content, cache, modified, age } = reply;
-        let etag = content.etag().or_else(|| self.block_etag(&content));
-        let etag = etag.filter(|_| cache != Cache::NoStore && status == StatusCode::OK);
+        let Reply { status, content, cache, modified, age, ranged } = reply;
+        let (known, part) = ranged.map_or((None, None), |ranged| (Some(ranged.etag), ranged.part));
+        let is_ranged = known.is_some();
+        let etag = known.or_else(|| content.etag()).or_else(|| self.block_etag(&content));
+        let is_found = matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT);
+        let etag = etag.filter(|_| cache != Cache::NoStore && is_found);
         let mut response = Response::new(Body::empty());
         *response.status_mut() = status;
         let headers = response.headers_mut();
@@ -204,6 +215,13 @@ impl Answered {
         if etag.is_some_and(|etag| matches(asked, &etag)) {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return response;
+        }
+        if is_ranged {
+            headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        }
+        if let Some(Part { bytes, len }) = part {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.end - bytes.start));
+            headers.insert(header::CONTENT_RANGE, value(&format!("bytes {}-{}/{len}", bytes.start, bytes.end - 1)));
         }
         let bytes = content.len();
         self.caller.meter.sent(bytes);

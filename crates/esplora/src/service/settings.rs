@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use birdhouse_chain::FilterHeaders;
+use birdhouse_chain::{FilterHeaders, Tweaks};
 use birdhouse_clients::ClientKeying;
 use birdhouse_net::{ConnectionIds, Reads, WebPages};
 use bitcoin::Network;
@@ -30,6 +30,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Headers of compact block filters; `None` serves no filters.
     pub filters: Option<Arc<FilterHeaders>>,
+    /// Tweaks of silent payments; `None` serves none.
+    pub tweaks: Option<Tweaks>,
 }
 
 impl Settings {
@@ -43,6 +45,7 @@ impl Settings {
             reads: Arc::default(),
             limits: Limits::default(),
             filters: None,
+            tweaks: None,
         }
     }
 }

@@ -66,6 +66,11 @@ impl Failure {
         Self::Refused(StatusCode::UNPROCESSABLE_ENTITY, text.into())
     }
 
+    /// A part of a file that it does not have.
+    pub(crate) fn no_such_range() -> Self {
+        Self::Refused(StatusCode::RANGE_NOT_SATISFIABLE, "the file has no such bytes".into())
+    }
+
     /// Something that cannot be had now.
     pub fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Refused(StatusCode::SERVICE_UNAVAILABLE, text.into())

@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
 use crate::wire::failure::Failure;
+use crate::wire::ranges::AskedRange;
 
 /// Parts of a request.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Params {
     pub(crate) body: Vec<u8>,
     /// The id of the last event that the client has received.
     pub(crate) last_event: Option<String>,
+    /// The part of the answer that the client asks for.
+    pub(crate) asked_range: AskedRange,
 }
 
 impl Params {

@@ -1,7 +1,7 @@
 //! Answers as values: content and caching. `routes` makes responses of them.
 
 use std::hash::{DefaultHasher, Hasher as _};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
 use birdhouse_chain::{Height, Snapshot};
@@ -37,6 +37,25 @@ pub struct Reply {
     pub(crate) modified: Option<u32>,
     /// Time since the node gave what the answer rests on.
     pub(crate) age: Option<Duration>,
+    /// `None` for an answer of which no parts are served.
+    pub(crate) ranged: Option<Ranged>,
+}
+
+/// A file of which parts are served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ranged {
+    /// A strong validator: a file with the same one has the same bytes.
+    pub(crate) etag: String,
+    /// The part that the answer has; `None` for the whole file.
+    pub(crate) part: Option<Part>,
+}
+
+/// A part of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) bytes: Range<u64>,
+    /// Bytes of the whole file.
+    pub(crate) len: u64,
 }
 
 /// Content of an answer.
@@ -132,6 +151,13 @@ impl Rows {
     ) -> Self {
         Self(Box::new(move |at, _| Ok(next(at)?)))
     }
+
+    /// Pieces that take their room before they are filled.
+    pub(crate) fn within(
+        next: impl FnMut(&Snapshot, &AnswerMemory) -> Result<Option<Vec<u8>>, Failure> + Send + 'static,
+    ) -> Self {
+        Self(Box::new(next))
+    }
 }
 
 impl ListPiece<'_> {
@@ -157,7 +183,7 @@ impl ListPiece<'_> {
 
 impl Reply {
     pub(crate) fn new(content: Content, cache: Cache) -> Self {
-        Self { status: StatusCode::OK, content, cache, modified: None, age: None }
+        Self { status: StatusCode::OK, content, cache, modified: None, age: None, ranged: None }
     }
 
     /// A page.
@@ -232,6 +258,12 @@ impl Reply {
     /// Sets the age of a figure of the node, from one second on.
     pub(crate) fn aged(self, age: Duration) -> Self {
         Self { age: Some(age).filter(|age| age.as_secs() > 0), ..self }
+    }
+
+    /// Makes it a file of which parts are served.
+    pub(crate) fn ranged(self, ranged: Ranged) -> Self {
+        let status = if ranged.part.is_some() { StatusCode::PARTIAL_CONTENT } else { self.status };
+        Self { status, ranged: Some(ranged), ..self }
     }
 
     /// Sets the time of the answer's block.

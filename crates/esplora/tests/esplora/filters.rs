@@ -31,7 +31,7 @@ fn files_have_the_whole_chain_and_their_headers_prove_the_filters() {
     let world = World::small(61);
     let early = world.rest.get("/block-dn/filter-headers/0");
     assert_eq!(early.status, 400, "none is computed yet");
-    world.rest.compute_filters();
+    world.rest.compute_derived();
     let at = world.rest.index.snapshot().unwrap();
     let blocks = at.tip().height.0 as usize + 1;
 
@@ -75,7 +75,7 @@ fn files_have_the_whole_chain_and_their_headers_prove_the_filters() {
 #[test]
 fn files_for_import_begin_with_magic_version_and_kind() {
     let world = World::small(62);
-    world.rest.compute_filters();
+    world.rest.compute_derived();
     let whole = world.rest.get("/block-dn/headers/0").body;
     let magic = bitcoin::Network::Regtest.magic().to_bytes();
     for (path, kind, record) in [("headers", 0, 80), ("filter-headers", 1, 32)] {

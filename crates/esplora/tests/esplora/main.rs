@@ -6,6 +6,7 @@ mod answers;
 mod client;
 mod compare;
 mod damaged;
+mod eligible;
 mod events;
 mod filters;
 mod http;
@@ -17,11 +18,16 @@ mod remote;
 mod replacements;
 mod room;
 mod silent_node;
+mod tweaks;
 mod v1;
 mod websocket;
 mod work;
 mod world;
 mod wrong;
+
+#[path = "../../../silentpayments/tests/silentpayments/model.rs"]
+#[expect(dead_code, reason = "the tests of silent payments use all of it")]
+mod bip352;
 
 /// No pages beside the API.
 const PAGES: Option<&birdhouse_esplora::Pages> = None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_chain::source::Node;
-use birdhouse_chain::{BuildOptions, DerivedIndex, FilterHeaders, Index, Profile, Secret};
+use birdhouse_chain::{BuildOptions, DerivedIndex, FilterHeaders, Index, Profile, Secret, TweakDetail, Tweaks};
 use birdhouse_esplora::{Limits, Listener, Server, Settings, Sockets};
 use birdhouse_net::{Proxy, Transport};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
@@ -37,7 +37,7 @@ pub(crate) struct World {
 /// An index of a node's chain, and a server of it.
 pub(crate) struct Rest {
     pub(crate) index: Arc<Index>,
-    filters: [Arc<DerivedIndex>; 1],
+    derived: Vec<Arc<DerivedIndex>>,
     core: Arc<CoreNode>,
     pub(crate) port: u16,
     /// Of the listener with `/internal`.
@@ -94,6 +94,11 @@ impl World {
 impl Rest {
     /// Serves an index that is not built yet.
     pub(crate) fn start(node: &Bitcoind, limits: Limits) -> Self {
+        Self::with_tweaks(node, limits, Some(TweakDetail::Full))
+    }
+
+    /// The same with these tweaks of silent payments.
+    pub(crate) fn with_tweaks(node: &Bitcoind, limits: Limits, tweaks: Option<TweakDetail>) -> Self {
         let address = format!("127.0.0.1:{}", node.rpc_port());
         let core = Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
         let source = Arc::new(BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap());
@@ -106,10 +111,13 @@ impl Rest {
         let proxied = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let port_of = |socket: &TcpListener| socket.local_addr().unwrap().port();
         let (port, private_port, proxied_port) = (port_of(&socket), port_of(&private), port_of(&proxied));
-        let filters = DerivedIndex::open(Arc::new(MemoryStore::new()), FilterHeaders::derived(), 1).unwrap();
-        let filters = [Arc::new(filters)];
-        let headers = FilterHeaders::among(&filters).map(Arc::new);
-        let settings = Settings { limits, filters: headers, ..Settings::new(Network::Regtest) };
+        let tweaks = tweaks.map(|detail| Tweaks::derived(Network::Regtest, detail));
+        let derived = std::iter::once(FilterHeaders::derived()).chain(tweaks);
+        let opened = derived.map(|derived| DerivedIndex::open(Arc::new(MemoryStore::new()), derived, 1));
+        let derived: Vec<_> = opened.map(|opened| Arc::new(opened.unwrap())).collect();
+        let filters = FilterHeaders::among(&derived).map(Arc::new);
+        let tweaks = Tweaks::among(&derived);
+        let settings = Settings { limits, filters, tweaks, ..Settings::new(Network::Regtest) };
         let server = Server::new(Arc::clone(&index), Some(Arc::clone(&core) as Arc<dyn Node>), settings);
         let listener = Listener { name: "rest".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () };
         let sockets = match crate::PAGES {
@@ -126,7 +134,7 @@ impl Rest {
         runtime.spawn(server.serve(sockets, GRACE, async { drop(stopped.await) }));
         let agent =
             ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build().new_agent();
-        Self { index, filters, core, port, private_port, proxied_port, agent, _stop: stop, _runtime: runtime }
+        Self { index, derived, core, port, private_port, proxied_port, agent, _stop: stop, _runtime: runtime }
     }
 
     pub(crate) fn build(&self) {
@@ -140,10 +148,12 @@ impl Rest {
         self.index.sync(&*self.core).unwrap();
     }
 
-    /// Computes the headers of the filters of all blocks.
-    pub(crate) fn compute_filters(&self) {
+    /// Computes the headers of the filters, and the tweaks, of all blocks.
+    pub(crate) fn compute_derived(&self) {
         let at = self.index.snapshot().unwrap();
-        while self.filters[0].advance(&at).unwrap() {}
+        for derived in &self.derived {
+            while derived.advance(&at).unwrap() {}
+        }
     }
 
     pub(crate) fn url(&self) -> String {

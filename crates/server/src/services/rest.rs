@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use birdhouse_chain::FilterHeaders;
+use birdhouse_chain::{FilterHeaders, Tweaks};
 use birdhouse_clients::SlowKind;
 use birdhouse_esplora::{Limits, Server, Settings};
 use birdhouse_explorer::PAGES;
@@ -96,6 +96,7 @@ impl Opened {
         let settings = Settings {
             limits: self.limits.clone(),
             filters: FilterHeaders::among(setup.index.derived()).map(Arc::new),
+            tweaks: Tweaks::among(setup.index.derived()),
             pages: self.pages.clone(),
             connection_ids: shared.ids.clone(),
             reads: Arc::clone(&shared.reads),

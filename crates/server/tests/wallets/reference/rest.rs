@@ -38,7 +38,8 @@ fn the_manual_shows_every_endpoint_with_a_real_answer() {
     let (last, first): (Vec<_>, Vec<_>) = paths.partition(|(path, _)| *path == "/txs/package");
     let mut examples = BTreeMap::new();
     for (path, operations) in first.into_iter().chain(last) {
-        for (verb, operation) in operations.as_object().unwrap() {
+        // The private listener has none of those that have a server of their own.
+        for (verb, operation) in operations.as_object().unwrap().iter().filter(|(_, one)| one["servers"].is_null()) {
             let summary = operation["summary"].as_str().unwrap();
             examples.insert((path, verb), example(&sample, path, &verb.to_uppercase(), summary));
         }
