@@ -26,6 +26,9 @@ impl Snapshot {
         let Some(found) = self.resolved(txid)? else { return Ok(None) };
         let scripts = found.transaction.output.iter().map(|output| output.script_pubkey.as_bytes());
         let outputs = (0..).zip(scripts).filter_map(|(vout, script)| taproot_key(script).map(|_| vout)).collect();
+        if found.transaction.is_coinbase() {
+            return Ok(Some(TransactionTweak { tweak: None, outputs }));
+        }
         let raw = consensus::serialize(&found.transaction);
         let spent = found.prevouts.iter().map(|output| output.script_pubkey.as_bytes());
         let tweak = tweak_of(&raw, spent).map_err(|_| Error::unreadable_transaction())?;

@@ -11,7 +11,9 @@ use super::spending::spending;
 use super::versions::{gone, versions};
 use crate::views::flow::Flow;
 use crate::views::parts::{PARTS_PAGE, input_path};
-use crate::views::transaction::{Input, Output, Part, Script, Spending, Transaction, Waiting, page, unspent_page};
+use crate::views::transaction::{
+    Input, Output, Part, Script, Spending, Transaction, Tweak, Waiting, page, unspent_page,
+};
 
 /// Bytes of a transaction whose digits are on its page.
 const RAW_BYTES_MAX: usize = 20_000;
@@ -52,8 +54,14 @@ fn transaction(question: &Question<'_>) -> Answer {
         outputs: pages.1.slice(outputs).map(|(vout, output)| self::output(question, txid, vout, output)).collect(),
         pages,
         raw: raw(&found),
+        tweak: tweak(question, txid)?,
     };
     Reply::html(page(&values), Cache::Private)
+}
+
+fn tweak(question: &Question<'_>, txid: Txid) -> Result<Option<Tweak>, Failure> {
+    let found = question.at.tweak_of(txid)?.filter(|found| !found.outputs.is_empty());
+    Ok(found.map(|found| found.tweak.map_or(Tweak::None, Tweak::Of)))
 }
 
 fn waiting(question: &Question<'_>, txid: Txid) -> Option<Waiting> {

@@ -3,6 +3,7 @@
 use birdhouse_chain::source::BlockId;
 use birdhouse_esplora::{Place, StaleBlock, quotient};
 use birdhouse_web::amounts;
+use bitcoin::hex::DisplayHex as _;
 use bitcoin::{Network, OutPoint, Txid};
 use maud::{Markup, html};
 
@@ -47,6 +48,17 @@ pub(crate) struct Transaction {
     pub(crate) pages: (ListPart, ListPart),
     /// In hexadecimal; `None` if it is large.
     pub(crate) raw: Option<String>,
+    /// `None` without taproot outputs, which alone can be silent payments.
+    pub(crate) tweak: Option<Tweak>,
+}
+
+/// The tweak of a transaction with taproot outputs, from which the owner of a silent payment address finds its own.
+#[derive(Debug)]
+pub(crate) enum Tweak {
+    /// A compressed point.
+    Of([u8; 33]),
+    /// Its inputs give none, so no output is a silent payment.
+    None,
 }
 
 /// Place and relatives of a transaction in the mempool.
@@ -211,9 +223,18 @@ fn summary(transaction: &Transaction) -> Markup {
                 (fact("Weight", &html! { (amounts::weight(transaction.weight)) }))
                 (fact("Version", &html! { (transaction.version) }))
                 @if transaction.lock_time > 0 { (fact("Lock time", &lock_time(transaction.lock_time))) }
+                @match &transaction.tweak {
+                    Some(Tweak::Of(tweak)) => (fact("May pay silent payments", &silent_payments(tweak))),
+                    Some(Tweak::None) => (fact("May pay silent payments", &html! { "no: its inputs give no tweak" })),
+                    None => {},
+                }
             }
         }
     }
+}
+
+fn silent_payments(tweak: &[u8; 33]) -> Markup {
+    html! { "yes, by its taproot outputs; tweak " span.whole { (tweak.to_lower_hex_string()) } }
 }
 
 pub(super) fn lock_time(lock_time: u32) -> Markup {

@@ -2,7 +2,13 @@
 //! and in a real browser.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[path = "../../../silentpayments/tests/silentpayments/model.rs"]
+#[expect(dead_code, reason = "the tests of silent payments use all of it")]
+mod bip352;
 mod browser;
+#[path = "../../../esplora/tests/esplora/eligible.rs"]
+#[expect(dead_code, reason = "the tests of the REST API use all of it")]
+mod eligible;
 mod fates;
 mod http;
 mod lists;

@@ -1,9 +1,14 @@
-//! Pages of silent payment addresses.
+//! Pages of silent payment addresses, and what the page of a transaction says of silent payments.
 
 use birdhouse_silentpayments::{Address, AddressNetwork};
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::Payment;
 use bitcoin::hex::DisplayHex as _;
 use bitcoin::secp256k1::{Secp256k1, SecretKey};
+use bitcoin::{Address as ChainAddress, Network, Txid};
+use serde_json::json;
 
+use crate::eligible::eligible;
 use crate::pages::{page, text};
 use crate::world::World;
 
@@ -65,4 +70,40 @@ fn an_address_of_another_network_or_with_a_slip_is_refused_with_the_reason() {
     }
     let wallet = world.rest.post("/addresses", &format!("q={own}"));
     assert!(wallet.status == 400 && wallet.text().contains("silent payment address"), "{}", wallet.text());
+}
+
+#[test]
+fn a_transaction_with_taproot_outputs_shows_the_tweak_of_the_model_or_that_it_has_none() {
+    let mut world = World::small(173);
+    let lock = Lock::new(Form::P2tr, 500);
+    let script = world.live.wallet().script_pubkey(lock);
+    let taproot = ChainAddress::from_script(&script, Network::Regtest).unwrap();
+    world.live.pay(&[Payment::to_lock(lock, 70_000)]).unwrap();
+    world.live.mine().unwrap();
+    // A coinbase may have taproot outputs, too.
+    world.live.node().rpc("generatetoaddress", json!([1, taproot.to_string()])).unwrap();
+    world.live.refresh().unwrap();
+    let waiting = world.live.pay(&[Payment::to_lock(lock, 60_000)]).unwrap().compute_txid();
+    world.sync();
+    let ledger = world.live.ledger();
+    let expected: Vec<(Txid, String)> =
+        eligible(ledger).into_iter().flatten().map(|one| (one.txid, one.tweak.to_lower_hex_string())).collect();
+    let (mut with, mut without) = (0, 0);
+    for txid in ledger.chain().iter().skip(1).flat_map(|mined| &mined.txids) {
+        let plain = text(&page(&world, &format!("/tx/{txid}")));
+        let tweak = expected.iter().find(|(known, _)| known == txid);
+        if let Some((_, tweak)) = tweak {
+            with += 1;
+            assert!(
+                plain.contains(&format!("May pay silent paymentsyes, by its taproot outputs; tweak {tweak}")),
+                "{plain}"
+            );
+        } else if plain.contains("May pay silent payments") {
+            without += 1;
+            assert!(plain.contains("no: its inputs give no tweak"), "{txid}: {plain}");
+        }
+    }
+    assert!(with > 0 && with == expected.len() && without > 0, "{with} {without}");
+    let plain = text(&page(&world, &format!("/tx/{waiting}")));
+    assert!(plain.contains("May pay silent paymentsyes"), "{plain}");
 }
