@@ -107,7 +107,7 @@ pub mod fuzzing {
 }
 
 pub use birdhouse_clients::{ClientKey, ClientKeying, Waiting};
-pub use birdhouse_net::{Certificate, CertificateError, ConnectionIds, ConnectionInfo, Proxy, Transport};
+pub use birdhouse_net::{Certificate, CertificateError, ConnectionInfo, Connections, Proxy, Transport};
 pub use limits::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
 pub use server::{Overview, Server};
 pub use service::{Counted, Histogram, Outcome};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_clients::ClientKeying;
-use birdhouse_net::{ConnectionIds, Reads, WebPages};
+use birdhouse_net::{Connections, Reads, WebPages};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{Limits, ServerLimits};
@@ -30,8 +30,8 @@ pub struct Settings {
     pub pages: WebPages,
     /// Rule by which connections are counted for one client.
     pub keying: ClientKeying,
-    /// Numbers for connections; other servers of the process may count with it.
-    pub connection_ids: ConnectionIds,
+    /// Numbers and bans of connections; other servers of the process may share them.
+    pub connections: Connections,
     /// Bounds that all listeners share.
     pub limits: ServerLimits,
     /// Turns to read the index and to call the node; `None` makes those of [`ServerLimits::reads`], for this server
@@ -88,7 +88,7 @@ impl Default for Settings {
             discovery: None,
             keying: ClientKeying::default(),
             pages: WebPages::default(),
-            connection_ids: ConnectionIds::default(),
+            connections: Connections::default(),
             limits: ServerLimits::default(),
             reads: None,
             collect_time_max: Duration::from_micros(100),

@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
     use crate::meter::ClientBounds;
-    use crate::registry::{ConnectionGuard, ConnectionIds, Registry};
+    use crate::registry::{ConnectionGuard, Connections, Registry};
 
     const BOUNDS: ClientBounds = ClientBounds { connections: None, work: None, work_percent: 50, unsent_bytes: None };
     /// Long reads of one client.
@@ -255,7 +255,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn long_reads_of_one_client_leave_processors_to_others_and_share_the_disk() {
-        let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
+        let registry = Registry::new(ClientKeying::default(), Connections::default());
         let flooding = client(&registry, 1);
         let reads = Arc::new(Reads::new(4, 32, 1));
         assert!(together(&reads, &flooding.meter, compute).await <= 2);
@@ -265,7 +265,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn long_reads_that_queue_share_the_disk_once_the_first_ones_have_waited() {
-        let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
+        let registry = Registry::new(ClientKeying::default(), Connections::default());
         let flooding = client(&registry, 1);
         let reads = Arc::new(Reads::new(4, 32, 1));
         assert!(together(&reads, &flooding.meter, wait).await > 2);
@@ -273,7 +273,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn short_reads_go_on_while_long_ones_wait() {
-        let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
+        let registry = Registry::new(ClientKeying::default(), Connections::default());
         let reads = Arc::new(Reads::new(1, 1, 1));
         let (has_begun, ends) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let waiting: JoinSet<()> = (1..=2)

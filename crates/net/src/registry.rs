@@ -1,27 +1,41 @@
-//! The open connections: for the operator to list and to end, and for the ledger to charge.
+//! The open connections: for the operator to list and to end, and for the ledger to charge. Those of all protocols
+//! of a process share numbers and bans.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{ClientKeying, Ledger, Origin, Overdrawn};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::meter::{ClientBounds, Meter};
 
-/// Numbers for connections, counted from the start. Clones count together, so that a number names one connection of a
-/// process, whatever its protocol.
+/// Decision on the addresses that no listener serves.
+pub trait Bans: std::fmt::Debug + Send + Sync {
+    /// Returns true for an address whose client is banned.
+    fn is_banned(&self, address: IpAddr) -> bool;
+}
+
+/// The connections of a process, whatever their protocol: their numbers, counted from the start, and the bans of
+/// clients. Clones are handles on the same connections.
 #[derive(Debug, Clone, Default)]
-pub struct ConnectionIds(Arc<AtomicU64>);
+pub struct Connections(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    last_id: AtomicU64,
+    bans: RwLock<Option<Arc<dyn Bans>>>,
+    registries: Mutex<Vec<Weak<Registry>>>,
+}
 
 /// All connections.
 #[derive(Debug)]
 pub struct Registry {
     keying: ClientKeying,
     ledger: Ledger,
-    ids: ConnectionIds,
+    connections: Connections,
     open: Mutex<Open>,
 }
 
@@ -51,10 +65,21 @@ pub struct ConnectionGuard {
     pub meter: Arc<Meter>,
 }
 
+/// Refusal of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unwelcome {
+    /// Its client has as many as it may have.
+    #[error("too many connections from one address")]
+    TooMany,
+    /// The operator has banned its client.
+    #[error("your address is not wanted here")]
+    Banned,
+}
+
 /// One connection, as an operator sees it. Nothing in it says what the client asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConnectionInfo {
-    /// Its number, from [`ConnectionIds`].
+    /// Its number, from [`Connections`].
     pub id: u64,
     /// The listener it came to.
     pub listener: String,
@@ -76,24 +101,46 @@ pub struct ConnectionInfo {
     pub client_work: Duration,
 }
 
-impl ConnectionIds {
-    fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed) + 1
+impl Connections {
+    /// Replaces the bans, and ends the connections of clients that are banned now; returns their number.
+    pub fn ban(&self, bans: Arc<dyn Bans>) -> usize {
+        *self.0.bans.write() = Some(bans);
+        let registries: Vec<Arc<Registry>> = self.0.registries.lock().iter().filter_map(Weak::upgrade).collect();
+        registries.iter().map(|registry| registry.disconnect_banned()).sum()
+    }
+
+    fn is_banned(&self, address: IpAddr) -> bool {
+        self.0.bans.read().as_ref().is_some_and(|bans| bans.is_banned(address))
+    }
+
+    fn next_id(&self) -> u64 {
+        self.0.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn add(&self, registry: &Arc<Registry>) {
+        let mut registries = self.0.registries.lock();
+        registries.retain(|one| one.strong_count() > 0);
+        registries.push(Arc::downgrade(registry));
     }
 }
 
 impl Registry {
     /// Creates an empty registry; `keying` maps an origin to its client key.
-    pub fn new(keying: ClientKeying, ids: ConnectionIds) -> Arc<Self> {
-        Arc::new(Self { keying, ledger: Ledger::default(), ids, open: Mutex::default() })
+    pub fn new(keying: ClientKeying, connections: Connections) -> Arc<Self> {
+        let registry = Arc::new(Self { keying, ledger: Ledger::default(), connections, open: Mutex::default() });
+        registry.connections.add(&registry);
+        registry
     }
 
     /// Returns a number for a connection that was accepted.
     pub(crate) fn next_id(&self) -> u64 {
-        self.ids.next()
+        self.connections.next_id()
     }
 
-    /// Lets a connection in; `None` if its client has as many as it may have.
+    /// Lets a connection in.
+    ///
+    /// # Errors
+    /// Its client is banned, or has as many as it may have.
     pub fn enter(
         self: &Arc<Self>,
         id: u64,
@@ -101,13 +148,16 @@ impl Registry {
         origin: Origin,
         bounds: &ClientBounds,
         now: Instant,
-    ) -> Option<ConnectionGuard> {
+    ) -> Result<ConnectionGuard, Unwelcome> {
         let key = self.keying.key(origin);
         let bounds = bounds.times(key.clients());
-        let account = self.ledger.enter(key, bounds.connections.unwrap_or(usize::MAX), now)?;
+        let account = self.ledger.enter(key, bounds.connections.unwrap_or(usize::MAX), now);
+        let account = account.ok_or(Unwelcome::TooMany)?;
         let meter = Arc::new(Meter::new(id, origin.address(), listener.into(), account, &bounds, now));
         self.open.lock().meters.insert(id, Arc::clone(&meter));
-        Some(ConnectionGuard { registry: Arc::clone(self), meter })
+        let guard = ConnectionGuard { registry: Arc::clone(self), meter };
+        // Only now: a client that is banned meanwhile is among the connections that the ban ends.
+        if self.connections.is_banned(origin.address()) { Err(Unwelcome::Banned) } else { Ok(guard) }
     }
 
     /// Charges a client for a connection that is not complete.
@@ -157,14 +207,14 @@ impl Registry {
         self.ledger.len()
     }
 
-    /// Ends the connections of clients at addresses that `is_meant` is true for; returns their number.
-    pub fn disconnect_clients(&self, is_meant: impl Fn(IpAddr) -> bool) -> usize {
+    /// Ends the connections of banned clients; returns their number.
+    fn disconnect_banned(&self) -> usize {
         let open: Vec<Arc<Meter>> = self.open.lock().meters.values().cloned().collect();
-        let meant: Vec<_> = open.iter().filter(|meter| is_meant(meter.address)).collect();
-        for meter in &meant {
+        let banned: Vec<_> = open.iter().filter(|meter| self.connections.is_banned(meter.address)).collect();
+        for meter in &banned {
             meter.disconnect();
         }
-        meant.len()
+        banned.len()
     }
 
     /// Ends a connection. False if there is none of that number.
@@ -226,13 +276,13 @@ mod tests {
 
     #[test]
     fn a_client_has_as_many_connections_as_it_may_and_what_ended_still_counts() {
-        let (registry, now) = (Registry::new(ClientKeying::default(), ConnectionIds::default()), Instant::now());
+        let (registry, now) = (Registry::new(ClientKeying::default(), Connections::default()), Instant::now());
         let enter = |id| registry.enter(id, "tcp", Origin::of("198.51.100.1".parse().unwrap()), &BOUNDS, now);
         let first = enter(registry.next_id()).unwrap();
         first.meter.received(10, 2);
         first.meter.notified(7);
         first.meter.follows(3);
-        assert!(enter(registry.next_id()).is_none(), "one more than it may have");
+        assert_eq!(enter(registry.next_id()).unwrap_err(), Unwelcome::TooMany);
         assert_eq!((registry.connections(), registry.subscriptions()), (1, 3));
         assert_eq!(registry.by_listener(), [("tcp".to_owned(), 1)]);
         let info = &registry.list(now)[0];
@@ -248,13 +298,40 @@ mod tests {
     }
 
     #[test]
+    fn a_ban_ends_connections_of_every_registry_and_lets_none_of_its_clients_in() {
+        #[derive(Debug)]
+        struct All;
+
+        impl Bans for All {
+            fn is_banned(&self, address: IpAddr) -> bool {
+                address == IpAddr::from([198, 51, 100, 1])
+            }
+        }
+
+        let (connections, now) = (Connections::default(), Instant::now());
+        let both = [(); 2].map(|()| Registry::new(ClientKeying::default(), connections.clone()));
+        let enter = |registry: &Arc<Registry>, last| {
+            let origin = Origin::of([198, 51, 100, last].into());
+            registry.enter(registry.next_id(), "tcp", origin, &BOUNDS, now)
+        };
+        let kept: Vec<_> = both.iter().flat_map(|one| [enter(one, 1).unwrap(), enter(one, 2).unwrap()]).collect();
+        assert_eq!(connections.ban(Arc::new(All)), 2);
+        drop(kept);
+        for registry in &both {
+            assert_eq!(enter(registry, 1).unwrap_err(), Unwelcome::Banned);
+            assert!(enter(registry, 2).is_ok());
+            assert_eq!(registry.connections(), 0, "what was refused is gone");
+        }
+    }
+
+    #[test]
     fn the_pool_has_the_bounds_of_many_clients_and_its_connections_are_queued_apart() {
         use birdhouse_clients::{POOL_CLIENTS, Payer as _};
 
-        let (registry, now) = (Registry::new(ClientKeying::default(), ConnectionIds::default()), Instant::now());
+        let (registry, now) = (Registry::new(ClientKeying::default(), Connections::default()), Instant::now());
         let enter = || registry.enter(registry.next_id(), "tcp", Origin::of([127, 0, 0, 1].into()), &BOUNDS, now);
         let pool: Vec<ConnectionGuard> = (0..POOL_CLIENTS).map(|_| enter().unwrap()).collect();
-        assert!(enter().is_none());
+        assert!(enter().is_err());
         assert_ne!(pool[0].meter.client_id(), pool[1].meter.client_id());
     }
 }

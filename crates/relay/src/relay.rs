@@ -17,7 +17,7 @@ use crate::limits::{BATCH_EVENTS, Limits, PAGE_ROWS};
 use crate::live::Hub;
 use crate::plugin::Plugin;
 use crate::policy::{Gate, UsedEvents};
-use crate::rules::{Change, RuleBook, Rules, RulesError, Subject, Verdict};
+use crate::rules::{RuleBook, Rules};
 use crate::settings::Settings;
 use crate::worker::{Heartbeat, Worker};
 use crate::writing::{
@@ -63,15 +63,6 @@ pub struct Relay {
     pub(crate) filter_values: Quota,
     /// Ids of the negentropy sessions of all clients.
     pub(crate) sync_ids: Quota,
-}
-
-/// Effect of a change of the rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Changed {
-    /// False if the rules were so already.
-    pub is_changed: bool,
-    /// Connections of banned clients that are being ended.
-    pub disconnected: usize,
 }
 
 impl Relay {
@@ -124,6 +115,7 @@ impl Relay {
                 [compaction, recovery::start(Arc::clone(depot))].into_iter().chain(indexing).collect()
             }
         };
+        rules.govern(&settings.connections);
         let counters = Counters::default();
         let (places, proxies) = (settings.limits.places(), settings.proxies.clone());
         Arc::new(Self {
@@ -142,7 +134,7 @@ impl Relay {
             retention,
             rules,
             used_authorizations: UsedEvents::default(),
-            registry: Registry::new(ClientKeying::default(), settings.connection_ids.clone()),
+            registry: Registry::new(ClientKeying::default(), settings.connections.clone()),
             seats: Seats::new(places, proxies, Arc::clone(&counters.seats), now),
             counters,
             settings,
@@ -168,24 +160,13 @@ impl Relay {
     }
 
     /// Returns the rules as they are now.
-    pub fn rules(&self) -> Arc<Rules> {
+    pub(crate) fn rules(&self) -> Arc<Rules> {
         self.rules.current()
     }
 
-    /// Changes the rules, and ends the connections of clients that are banned now. Waits for the disk.
-    ///
-    /// # Errors
-    /// The rules are as before.
-    pub fn change_rules(&self, change: &Change) -> Result<Changed, RulesError> {
-        let is_changed = self.rules.change(change)?;
-        let rules = self.rules();
-        let disconnected = match change {
-            Change::Decide(Subject::Client(_), _) => {
-                self.registry.disconnect_clients(|address| rules.on_client(address) == Some(Verdict::Ban))
-            }
-            _ => 0,
-        };
-        Ok(Changed { is_changed, disconnected })
+    /// Returns the operator's rules, to change them.
+    pub fn rule_book(&self) -> &RuleBook {
+        &self.rules
     }
 
     /// True for the one path of the relay (NIP-01), or one that `relay-url` names: a reverse proxy may pass it on.

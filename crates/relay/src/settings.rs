@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use birdhouse_events::{Retention, UnknownKeys};
-use birdhouse_net::{Compression, ConnectionIds, Reads, WebPages};
+use birdhouse_net::{Compression, Connections, Reads, WebPages};
 use ipnet::IpNet;
 
 use crate::free_disk::FreeDisk;
@@ -37,8 +37,8 @@ pub struct Settings {
     pub retention: Retention,
     /// The disk of the events.
     pub disk: FreeDisk,
-    /// Numbers for connections; other servers of the process may count with it.
-    pub connection_ids: ConnectionIds,
+    /// Numbers and bans of connections; other servers of the process may share them.
+    pub connections: Connections,
     /// Turns to read events; other servers of the process may take them, too.
     pub reads: Arc<Reads>,
 }

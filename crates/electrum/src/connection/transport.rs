@@ -65,7 +65,7 @@ async fn serve(service: Arc<Service>, accepted: Accepted<Limits>) {
 /// replies leave in the pieces in which they were made.
 ///
 /// # Errors
-/// The handshake failed, or the client has too many connections.
+/// The handshake failed, or the client is banned or has too many connections.
 async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newcomer> {
     let origin = accepted.origin().await?;
     let is_local = accepted.is_local();
@@ -77,10 +77,11 @@ async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newc
         work_percent: client_work_percent,
         unsent_bytes: client_unsent_bytes,
     };
-    let Some(guard) = service.registry.enter(id, &listener.name, origin, &bounds, Instant::now()) else {
-        refuse(&socket, &listener.transport, &RpcError::excessive("too many connections from one address"));
-        return Err(Error::other("the client has too many connections"));
-    };
+    let entered = service.registry.enter(id, &listener.name, origin, &bounds, Instant::now());
+    let guard = entered.map_err(|why| {
+        refuse(&socket, &listener.transport, &RpcError::excessive(why));
+        Error::other(why)
+    })?;
     // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes.
     if let Err(overdrawn) = guard.meter.charge(listener.transport.opening_work(), Instant::now()) {
         refuse(&socket, &listener.transport, &RpcError::overdrawn(overdrawn));

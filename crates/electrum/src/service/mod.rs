@@ -62,7 +62,7 @@ impl Service {
             node,
             fees: known_fees::none_known(),
             followers: Followers::default(),
-            registry: Registry::new(settings.keying, settings.connection_ids.clone()),
+            registry: Registry::new(settings.keying, settings.connections.clone()),
             refused: Arc::default(),
             counters: Counters::default(),
             reads: settings.reads.clone().unwrap_or_else(|| limits.reads()),

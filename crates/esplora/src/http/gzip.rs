@@ -123,7 +123,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use birdhouse_clients::{ClientKeying, Origin};
-    use birdhouse_net::{ClientBounds, ConnectionGuard, ConnectionIds, Pool, Registry, Unsent};
+    use birdhouse_net::{ClientBounds, ConnectionGuard, Connections, Pool, Registry, Unsent};
     use flate2::read::GzDecoder;
     use tokio::time::timeout;
 
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn registry() -> Arc<Registry> {
-        Registry::new(ClientKeying::default(), ConnectionIds::default())
+        Registry::new(ClientKeying::default(), Connections::default())
     }
 
     fn held() -> Unfinished {

@@ -58,7 +58,7 @@ async fn greet(
     let Accepted { id, listener, socket, permit, seat, .. } = accepted;
     let (registry, bounds) = (&service.registry, service.settings.limits.client());
     let entered = registry.enter(id, &listener.name, origin, &bounds, Instant::now());
-    let guard = entered.ok_or_else(|| Error::other("the client has too many connections"))?;
+    let guard = entered.map_err(Error::other)?;
     // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes. Without TLS
     // the first answer says it, with status 429.
     let charged = guard.meter.charge(listener.transport.opening_work(), Instant::now());

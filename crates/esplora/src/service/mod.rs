@@ -60,7 +60,7 @@ impl Service {
             block_fees: KnownBlockFees::default(),
             stale_blocks: Arc::default(),
             link_key: RandomState::new(),
-            registry: Registry::new(settings.keying, settings.connection_ids.clone()),
+            registry: Registry::new(settings.keying, settings.connections.clone()),
             refused: Arc::default(),
             reads: Arc::clone(&settings.reads),
             paused: PausedAnswers::new(PAUSED_ANSWERS),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use birdhouse_chain::{FilterHeaders, Tweaks};
 use birdhouse_clients::ClientKeying;
-use birdhouse_net::{ConnectionIds, Reads, WebPages};
+use birdhouse_net::{Connections, Reads, WebPages};
 use bitcoin::Network;
 
 use crate::limits::Limits;
@@ -22,8 +22,8 @@ pub struct Settings {
     pub pages: WebPages,
     /// Rule by which connections are counted for one client.
     pub keying: ClientKeying,
-    /// Numbers for connections; other servers of the process may count with it.
-    pub connection_ids: ConnectionIds,
+    /// Numbers and bans of connections; other servers of the process may share them.
+    pub connections: Connections,
     /// Turns to read the index and to call the node; other servers of the process may take them, too.
     pub reads: Arc<Reads>,
     /// Its bounds.
@@ -41,7 +41,7 @@ impl Settings {
             network,
             pages: WebPages::default(),
             keying: ClientKeying::default(),
-            connection_ids: ConnectionIds::default(),
+            connections: Connections::default(),
             reads: Arc::default(),
             limits: Limits::default(),
             filters: None,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{ClientKeying, PlaceBounds};
-use birdhouse_net::{Accepted, ConnectionIds, ConnectionSlots, Listener, Proxy, Registry, Seats, Transport, serve};
+use birdhouse_net::{Accepted, ConnectionSlots, Connections, Listener, Proxy, Registry, Seats, Transport, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 #[tokio::test]
 async fn a_connection_that_cannot_leave_keeps_no_newcomer_out() {
-    let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
+    let registry = Registry::new(ClientKeying::default(), Connections::default());
     let seats = Seats::new(PlaceBounds::of_networks(None), Vec::new(), Arc::default(), Instant::now());
     let slots = ConnectionSlots::new(2, seats);
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use birdhouse_clients::{Forwarding, Origin, is_private, is_proxy};
 use birdhouse_net::{
-    Accepted, ConnectionGuard, Purpose, Response, Seat, Seated, StatusCode, Stream, Upgraded, plain_response, upgrade,
+    Accepted, ConnectionGuard, Purpose, Response, Seat, Seated, StatusCode, Stream, Unwelcome, Upgraded,
+    plain_response, upgrade,
 };
 use hyper::body::Incoming;
 use hyper::header::{
@@ -96,9 +97,8 @@ async fn admit(
     if !arrival.owed.is_zero() && !has_paid(relay, origin, arrival.owed) {
         return Err(plain_response(StatusCode::TOO_MANY_REQUESTS, "too many requests: try again later\n"));
     }
-    let is_welcome = || relay.gate().is_welcome(origin.address(), &relay.rules());
     let unwelcome = || plain_response(StatusCode::FORBIDDEN, "your address is not wanted here\n");
-    if !is_welcome() {
+    if !relay.gate().is_welcome(origin.address(), &relay.rules()) {
         return Err(unwelcome());
     }
     if !relay.is_endpoint(request.uri().path()) {
@@ -116,12 +116,10 @@ async fn admit(
     }
     let (bounds, now) = (relay.settings.limits.client(), Instant::now());
     let guard = relay.registry.enter(arrival.id, arrival.listener, origin, &bounds, now);
-    let too_many = || plain_response(StatusCode::TOO_MANY_REQUESTS, "too many connections from your address\n");
-    let guard = guard.ok_or_else(too_many)?;
-    // A client that was banned meanwhile was not among the connections that were ended for it.
-    if !is_welcome() {
-        return Err(unwelcome());
-    }
+    let guard = guard.map_err(|why| match why {
+        Unwelcome::TooMany => plain_response(StatusCode::TOO_MANY_REQUESTS, "too many connections from your address\n"),
+        Unwelcome::Banned => unwelcome(),
+    })?;
     arrival.seat.complete(origin);
     Ok(guard)
 }

@@ -99,7 +99,7 @@ fn a_rule_precedes_the_lists_of_the_settings_both_ways() {
     let check = |event: &Event| prefix(gate.check(event, &book.current()));
     let decide = |subject, verdict| {
         let rule = Rule { verdict, reason: String::new(), since: 0 };
-        assert!(book.change(&Change::Decide(subject, rule)).unwrap());
+        assert!(book.change(&Change::Decide(subject, rule)).unwrap().is_changed);
     };
     assert_eq!((check(&blocked), check(&allowed)), ("", "blocked"));
     decide(Subject::Author(blocked.pubkey), Verdict::Ban);

@@ -1,4 +1,5 @@
-//! Rules that the operator makes while the relay runs: authors, events, kinds and clients that are banned or allowed.
+//! Rules that the operator makes while the server runs: authors, events, kinds and clients that are banned or allowed.
+//! Those about clients concern the listeners of all protocols, and exist without a relay, too.
 //!
 //! The rules are one immutable value. A change makes another one, which replaces it as a whole (`rules/book.rs`), so a
 //! look-up costs one hash and no lock. A rule is more specific than the lists of the settings and precedes them; of two
@@ -10,13 +11,14 @@
 mod book;
 mod file;
 
-pub use self::book::RuleBook;
+pub use self::book::{Changed, RuleBook};
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 
 use birdhouse_events::{Event, EventId, Hide, Kind, Pubkey};
+use birdhouse_net::Bans;
 use ipnet::IpNet;
 
 use crate::limits::{BANNED_PREFIX_V4, BANNED_PREFIX_V6, RULE_TEXT_BYTES, RULES_MAX};
@@ -265,6 +267,12 @@ impl Rules {
             Text::Description => &mut self.description,
             Text::Icon => &mut self.icon,
         }
+    }
+}
+
+impl Bans for Rules {
+    fn is_banned(&self, address: IpAddr) -> bool {
+        self.on_client(address) == Some(Verdict::Ban)
     }
 }
 

@@ -21,7 +21,7 @@ fn network(text: &str) -> Subject {
 fn rules(changes: &[Change]) -> Rules {
     let book = RuleBook::in_memory();
     for change in changes {
-        assert!(book.change(change).unwrap(), "{change:?}");
+        assert!(book.change(change).unwrap().is_changed, "{change:?}");
     }
     Rules::clone(&book.current())
 }
@@ -60,23 +60,26 @@ fn networks_that_are_large_parts_of_all_clients_are_not_banned() {
     for wide in ["0.0.0.0/0", "128.0.0.0/1", "10.0.0.0/7", "::/0", "2000::/3", "2001::/15"] {
         let refused = book.change(&decide(network(wide), Verdict::Ban));
         assert!(matches!(refused, Err(RulesError::TooWide(_))), "{wide}");
-        assert!(book.change(&decide(network(wide), Verdict::Allow)).unwrap(), "{wide}: who is allowed is no loss");
+        assert!(
+            book.change(&decide(network(wide), Verdict::Allow)).unwrap().is_changed,
+            "{wide}: who is allowed is no loss"
+        );
     }
     for narrow in ["10.0.0.0/8", "2001::/16"] {
-        assert!(book.change(&decide(network(narrow), Verdict::Ban)).unwrap(), "{narrow}");
+        assert!(book.change(&decide(network(narrow), Verdict::Ban)).unwrap().is_changed, "{narrow}");
     }
 }
 
 #[test]
 fn a_later_rule_replaces_an_earlier_one_and_only_its_own_verdict_is_taken_back() {
     let (book, kind) = (RuleBook::in_memory(), Subject::Kind(Kind(7)));
-    assert!(book.change(&decide(kind, Verdict::Ban)).unwrap());
-    assert!(!book.change(&decide(kind, Verdict::Ban)).unwrap(), "it is so already");
-    assert!(!book.change(&Change::TakeBack(kind, Verdict::Allow)).unwrap());
-    assert!(book.change(&decide(kind, Verdict::Allow)).unwrap());
+    assert!(book.change(&decide(kind, Verdict::Ban)).unwrap().is_changed);
+    assert!(!book.change(&decide(kind, Verdict::Ban)).unwrap().is_changed, "it is so already");
+    assert!(!book.change(&Change::TakeBack(kind, Verdict::Allow)).unwrap().is_changed);
+    assert!(book.change(&decide(kind, Verdict::Allow)).unwrap().is_changed);
     assert_eq!((book.current().on_kind(Kind(7)), book.current().len()), (Some(Verdict::Allow), 1));
-    assert!(!book.change(&Change::TakeBack(kind, Verdict::Ban)).unwrap());
-    assert!(book.change(&Change::TakeBack(kind, Verdict::Allow)).unwrap());
+    assert!(!book.change(&Change::TakeBack(kind, Verdict::Ban)).unwrap().is_changed);
+    assert!(book.change(&Change::TakeBack(kind, Verdict::Allow)).unwrap().is_changed);
     assert!(book.current().is_empty());
 }
 

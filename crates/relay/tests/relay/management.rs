@@ -246,7 +246,7 @@ async fn rules_hide_events_from_searches_and_from_synchronisation() {
     }
     let relay: &Arc<Relay> = &app.relay;
     let rule = Rule { verdict: Verdict::Ban, reason: String::new(), since: 0 };
-    assert!(relay.change_rules(&Change::Decide(Subject::Author(keys(1).pubkey()), rule)).unwrap().is_changed);
+    assert!(relay.rule_book().change(&Change::Decide(Subject::Author(keys(1).pubkey()), rule)).unwrap().is_changed);
     assert_eq!(client.stored(&[json!({ "search": "0" })]).await, [""; 0]);
     assert_eq!(client.stored(&[json!({ "search": "1" })]).await.len(), 1);
     let (_, lacking) = compare(&mut client, &json!({}), std::iter::empty()).await;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use birdhouse_chain::Waiting;
-use birdhouse_net::ConnectionIds;
+use birdhouse_net::Connections;
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, oneshot};
@@ -46,7 +46,7 @@ pub(crate) fn serve(
     until: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     let runtime = runtime(app)?;
-    let shared = Shared { ids: ConnectionIds::default(), reads: app.limits.reads() };
+    let shared = Shared { connections: Connections::default(), reads: app.limits.reads() };
     let bound = runtime.block_on(Bound::open(app, &shared))?;
     let reload = Reload { flags: app.flags.clone(), level: level.clone(), services: bound.services.list.clone() };
     let control = Arc::new(control(app, shutdown, level, &bound.services)?);
@@ -108,6 +108,7 @@ fn control(app: &App, shutdown: &Shutdown, level: Level, services: &services::Bo
         bitcoin: app.bitcoin.as_ref().map(|setup| watch(setup, shutdown)).transpose()?,
         services: services.list.clone(),
         relay: services.relay.clone(),
+        rules: Arc::clone(&services.rules),
         stores: app.stores(),
         rates: Rates::default(),
         shown: Shown {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use birdhouse_clients::SlowKind;
 use birdhouse_net::{Certificate, ConnectionInfo, Transport};
+use birdhouse_relay::RuleBook;
 use parking_lot::Mutex;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
@@ -113,6 +114,7 @@ fn control_of(service: Arc<dyn Service>, folder: &Path) -> Control {
         folder: folder.to_owned(),
         bitcoin: None,
         services: vec![service],
+        rules: Arc::new(RuleBook::in_memory()),
         relay: None,
         stores: Stores { data_dir: folder.to_owned(), stores: Vec::new() },
         rates: Rates::default(),

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use birdhouse_chain::Index;
 use birdhouse_clients::ClientKeying;
-use birdhouse_net::{Accepted, ConnectionIds, Listener, Registry, SlowWrite, Stream, WebPages};
+use birdhouse_net::{Accepted, Connections, Listener, Registry, SlowWrite, Stream, WebPages};
 use birdhouse_relay::{FeedOffset, Relay};
 use birdhouse_store::{FeedStore, Fetched, SegmentStore};
 use bitcoin::hashes::{Hash as _, sha256};
@@ -143,7 +143,7 @@ pub(crate) fn serve(bound: Bound, index: Option<Primary>, relay: Option<Arc<Rela
     let service = Arc::new(Service { index, relay, secret });
     let copies = service.index.as_ref().map(|primary| Arc::clone(&primary.copies));
     tokio::spawn(async move {
-        let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
+        let registry = Registry::new(ClientKeying::default(), Connections::default());
         let (strangers, known) = (places::of_strangers(Instant::now()), Arc::new(Semaphore::new(places::KNOWN_MAX)));
         let converse =
             move |accepted| converse(accepted, Arc::clone(&service), Arc::new(Entry::new(Arc::clone(&known))));

@@ -37,11 +37,11 @@ pub(crate) enum ControlCommand {
     },
     /// Follow the node through a reorg that is deeper than the setting `reorg-depth-max` allows.
     AcceptReorg,
-    /// Ban an author, an event, a kind of events or a client from the relay, and hide what is stored of it.
+    /// Ban a client from all listeners, or an author, an event or a kind of events from the relay.
     Ban(Decided),
     /// Take a ban back.
     Unban(Named),
-    /// Allow an author, an event, a kind or a client, whatever the lists of the settings say.
+    /// Allow a client of a banned network, or an author, an event or a kind, whatever the lists of the settings say.
     Allow(Decided),
     /// Take an allowance back.
     Unallow(Named),

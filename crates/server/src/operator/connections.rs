@@ -1,6 +1,6 @@
 //! The open connections of all protocols, for `birdhouse ctl` and the dashboard.
 //!
-//! The protocols of a process number their connections with one counter (`ConnectionIds` of `net`), so `birdhouse ctl`
+//! The protocols of a process number their connections with one counter (`Connections` of `net`), so `birdhouse ctl`
 //! names a connection by its number alone.
 
 use std::sync::Arc;

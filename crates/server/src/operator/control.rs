@@ -7,7 +7,7 @@ use std::time::Instant;
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{DerivedProgress, Index, MergeState, Syncing, Waiting};
 use birdhouse_node::{CallCounts, Rpc};
-use birdhouse_relay::Relay;
+use birdhouse_relay::{Relay, RuleBook};
 use bitcoin::Network;
 use tokio::sync::Notify;
 
@@ -28,8 +28,10 @@ pub(crate) struct Control {
     /// `None` without an index.
     pub(crate) bitcoin: Option<Bitcoin>,
     pub(crate) services: Vec<Arc<dyn Service>>,
-    /// The relay among the services, for commands about its events and rules.
+    /// The relay among the services, for commands about its events.
     pub(crate) relay: Option<Arc<Relay>>,
+    /// The operator's rules; without a relay, those about clients.
+    pub(crate) rules: Arc<RuleBook>,
     pub(crate) stores: Stores,
     /// Rates of the last minute.
     pub(crate) rates: Rates,

@@ -186,7 +186,7 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
             Answer::Ok(rules::decide(control, subject, Verdict::Allow, reason)?)
         }
         ControlCommand::Unallow(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Allow)?),
-        ControlCommand::Banned => Answer::Ok(rules::list(control)?),
+        ControlCommand::Banned => Answer::Ok(rules::list(control)),
         ControlCommand::Stop => {
             tracing::info!("stopping for the operator");
             Answer::Ok(json!({ "stopping": true }))

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use birdhouse_clients::{ClientKeying, PlaceBounds};
 use birdhouse_net::{
-    Accepted, ConnectionIds, ConnectionSlots, Listener, Proxy, Registry, Seated, Seats, SlowWrite, Transport,
+    Accepted, ConnectionSlots, Connections, Listener, Proxy, Registry, Seated, Seats, SlowWrite, Transport,
 };
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -97,7 +97,7 @@ pub(crate) async fn serve(bound: Bound, control: Arc<Control>) {
     let converse = move |accepted| converse(accepted, Arc::clone(&control), Arc::clone(&dashboard));
     let seats = Seats::new(PlaceBounds::of_networks(None), Vec::new(), Arc::default(), Instant::now());
     let slots = ConnectionSlots::new(CONNECTIONS_MAX, seats);
-    let registry = Registry::new(ClientKeying::default(), ConnectionIds::default());
+    let registry = Registry::new(ClientKeying::default(), Connections::default());
     let listener = (listener, Listener { name: NAME.into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () });
     let (listeners, end) = (vec![listener], std::future::pending());
     birdhouse_net::serve(listeners, &registry, |()| slots.clone(), end, Duration::ZERO, converse).await;

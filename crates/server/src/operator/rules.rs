@@ -1,10 +1,10 @@
-//! The relay's rules for `birdhouse ctl`: ban, unban, allow, unallow, banned.
+//! The operator's rules for `birdhouse ctl`: ban, unban, allow, unallow, banned.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use birdhouse_net::offload;
-use birdhouse_relay::{Change, Relay, Rule, Subject, Verdict};
+use birdhouse_relay::{Change, Rule, Subject, Verdict};
 use serde_json::{Value, json};
 
 use crate::config::Named;
@@ -16,8 +16,8 @@ pub(super) const RELAY_IS_OFF: &str = "the relay is off; set --relay-addr";
 /// Makes a rule.
 pub(super) fn decide(control: &Control, named: &Named, verdict: Verdict, reason: &str) -> Result<Value> {
     let rule = Rule { verdict, reason: reason.to_owned(), since: now() };
-    let (relay, subject) = (relay(control)?, named.parse()?);
-    let changed = offload(|| relay.change_rules(&Change::Decide(subject, rule)))?;
+    let subject = subject(control, named)?;
+    let changed = offload(|| control.rules.change(&Change::Decide(subject, rule)))?;
     tracing::info!(?verdict, r#type = subject.noun(), "made a rule for the operator");
     Ok(json!({
         "verdict": verdict,
@@ -30,8 +30,8 @@ pub(super) fn decide(control: &Control, named: &Named, verdict: Verdict, reason:
 
 /// Takes a rule back.
 pub(super) fn take_back(control: &Control, named: &Named, verdict: Verdict) -> Result<Value> {
-    let (relay, subject) = (relay(control)?, named.parse()?);
-    if !offload(|| relay.change_rules(&Change::TakeBack(subject, verdict)))?.is_changed {
+    let subject = subject(control, named)?;
+    if !offload(|| control.rules.change(&Change::TakeBack(subject, verdict)))?.is_changed {
         let done = if verdict == Verdict::Ban { "banned" } else { "allowed" };
         bail!("the {} {subject} is not {done} by a rule; list them with `birdhouse ctl banned`", subject.noun());
     }
@@ -40,8 +40,8 @@ pub(super) fn take_back(control: &Control, named: &Named, verdict: Verdict) -> R
 }
 
 /// Lists all rules.
-pub(super) fn list(control: &Control) -> Result<Value> {
-    let rules = relay(control)?.rules();
+pub(super) fn list(control: &Control) -> Value {
+    let rules = control.rules.current();
     let line = |(subject, rule): (Subject, &Rule)| {
         json!({
             "verdict": rule.verdict,
@@ -51,11 +51,15 @@ pub(super) fn list(control: &Control) -> Result<Value> {
             "since": rule.since,
         })
     };
-    Ok(rules.list().into_iter().map(line).collect())
+    rules.list().into_iter().map(line).collect()
 }
 
-fn relay(control: &Control) -> Result<&Relay> {
-    control.relay.as_deref().ok_or_else(|| anyhow!(RELAY_IS_OFF))
+/// Returns the subject of a rule. Without a relay there are only clients.
+fn subject(control: &Control, named: &Named) -> Result<Subject> {
+    match named.parse()? {
+        Subject::Author(_) | Subject::Event(_) | Subject::Kind(_) if control.relay.is_none() => bail!(RELAY_IS_OFF),
+        subject => Ok(subject),
+    }
 }
 
 /// Returns the seconds since 1970.

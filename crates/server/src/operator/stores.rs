@@ -15,7 +15,7 @@ use crate::config::Options;
 use crate::index::{derived, setup};
 use crate::process::private;
 use crate::process::users::OtherUser;
-use crate::services::relay;
+use crate::services::{relay, rules};
 
 /// Parts of a second that a paced run sleeps for each part that it reads.
 const REST: u32 = 3;
@@ -191,8 +191,11 @@ impl Stores {
             done.parts.push(*part);
         }
         copy_if_present(&self.data_dir, folder, Path::new(CERTIFICATE))?;
-        if done.parts.contains(&Part::Relay) {
-            copy_if_present(&self.data_dir, folder, &Path::new(relay::FOLDER).join(relay::RULES))?;
+        for (part, from, _) in &self.stores {
+            if done.parts.contains(part) {
+                let folder_of_part = from.strip_prefix(&self.data_dir).unwrap_or(from);
+                copy_if_present(&self.data_dir, folder, &folder_of_part.join(rules::FILE))?;
+            }
         }
         Ok(done)
     }

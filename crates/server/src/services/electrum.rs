@@ -83,8 +83,8 @@ impl Opened {
     pub(super) async fn bind(&self, setup: &Setup, shared: &Shared) -> Result<Electrum> {
         let (folder, names) = &self.certificate;
         let sockets = Sockets::open(ELECTRUM, &self.listeners, folder, names).await?;
-        let (connection_ids, reads) = (shared.ids.clone(), Some(Arc::clone(&shared.reads)));
-        let settings = Settings { connection_ids, reads, ..self.settings.clone() };
+        let (connections, reads) = (shared.connections.clone(), Some(Arc::clone(&shared.reads)));
+        let settings = Settings { connections, reads, ..self.settings.clone() };
         let index = Arc::clone(&setup.index);
         Ok(Electrum {
             server: Server::new(Arc::clone(&index), setup.node_of_clients.clone(), settings),

@@ -10,13 +10,14 @@ pub(crate) mod relay;
 mod relay_overview;
 mod relay_settings;
 mod rest;
+pub(crate) mod rules;
 mod service;
 
 use std::sync::Arc;
 
 use anyhow::Result;
-use birdhouse_net::{Certificate, ConnectionIds, Reads};
-use birdhouse_relay::Relay;
+use birdhouse_net::{Certificate, Connections, Reads};
+use birdhouse_relay::{Relay, RuleBook};
 
 pub(crate) use self::metrics_writer::{MetricsWriter, count_of};
 pub(crate) use self::rates::{Counts, PerSecond, Rates, SAMPLE_INTERVAL};
@@ -31,13 +32,15 @@ pub(crate) struct Opened {
     electrum: Option<electrum::Opened>,
     rest: Option<rest::Opened>,
     pub(crate) relay: Option<relay::Opened>,
+    /// The operator's rules.
+    rules: Arc<RuleBook>,
 }
 
 /// Values of the process that it lends to each of them.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Numbers for connections.
-    pub(crate) ids: ConnectionIds,
+    /// Numbers and bans of connections.
+    pub(crate) connections: Connections,
     /// Turns of processors, of the disk and of the node.
     pub(crate) reads: Arc<Reads>,
 }
@@ -46,23 +49,27 @@ pub(crate) struct Shared {
 pub(crate) struct Bound {
     /// All of them, in the order of status and metrics.
     pub(crate) list: Vec<Arc<dyn Service>>,
-    /// The relay among them, for commands about its events and rules.
+    /// The relay among them, for commands about its events.
     pub(crate) relay: Option<Arc<Relay>>,
+    /// The operator's rules; without a relay, those about clients.
+    pub(crate) rules: Arc<RuleBook>,
 }
 
 impl Opened {
     /// Opens the services that the settings enable.
     pub(crate) fn open(options: &Options, index: Option<&Setup>) -> Result<Self> {
+        let rules = Arc::new(rules::open(options, index)?);
         Ok(Self {
             electrum: index.map(|setup| electrum::open(options, setup.network)).transpose()?,
-            relay: relay::open(options)?,
+            relay: relay::open(options, Arc::clone(&rules))?,
             rest: rest::open(options, index)?,
+            rules,
         })
     }
 
     /// Returns their bounds on connections.
     pub(crate) fn connection_bounds(&mut self) -> Vec<&mut usize> {
-        let Self { electrum, rest, relay } = self;
+        let Self { electrum, rest, relay, rules: _ } = self;
         let electrum = electrum.iter_mut().flat_map(electrum::Opened::connection_bounds);
         let relay = relay.iter_mut().map(relay::Opened::connections);
         electrum.chain(relay).chain(rest.iter_mut().map(rest::Opened::connections)).collect()
@@ -71,13 +78,14 @@ impl Opened {
     /// Returns the largest number of threads that their requests keep busy, beyond those that all share.
     pub(crate) fn blocking_threads(&self) -> usize {
         // The shared ones are for the others.
-        let Self { electrum: _, rest, relay: _ } = self;
+        let Self { electrum: _, rest, relay: _, rules: _ } = self;
         rest.as_ref().map_or(0, rest::Opened::blocking_threads)
     }
 
     /// Binds them, and starts their tasks in the current runtime.
     pub(crate) async fn bind(&self, index: Option<&Arc<Setup>>, shared: &Shared) -> Result<Bound> {
-        let Self { electrum, rest, relay } = self;
+        let Self { electrum, rest, relay, rules } = self;
+        rules.govern(&shared.connections);
         let electrum = match electrum.as_ref().zip(index) {
             None => None,
             Some((electrum, setup)) => Some(electrum.bind(setup, shared).await?),
@@ -95,7 +103,7 @@ impl Opened {
         list.extend(electrum.map(|electrum| Arc::new(electrum) as _));
         list.extend(rest.map(|rest| Arc::new(rest) as _));
         list.extend(relay.map(|relay| Arc::new(relay) as _));
-        Ok(Bound { list, relay: relay_of_commands })
+        Ok(Bound { list, relay: relay_of_commands, rules: Arc::clone(rules) })
     }
 }
 

@@ -31,9 +31,6 @@ const FENCE_LOOK: Duration = Duration::from_millis(500);
 /// Folder of the relay in the data folder.
 pub(crate) const FOLDER: &str = "relay";
 
-/// File of the operator's rules in the folder of the relay.
-pub(crate) const RULES: &str = "rules";
-
 /// A relay with open events, not served yet.
 pub(crate) struct Opened {
     events: Arc<Events>,
@@ -56,8 +53,13 @@ pub(super) struct Nostr {
     grace: Duration,
 }
 
-/// Opens the relay, if the settings enable it.
-pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
+/// Returns true if the settings enable the relay.
+pub(super) fn is_on(options: &Options) -> Result<bool> {
+    Ok(!listeners::plan_relay(options)?.is_empty())
+}
+
+/// Opens the relay with the operator's rules, if the settings enable it.
+pub(super) fn open(options: &Options, rules: Arc<RuleBook>) -> Result<Option<Opened>> {
     let listeners = listeners::plan_relay(options)?;
     if listeners.is_empty() {
         return Ok(None);
@@ -67,7 +69,6 @@ pub(crate) fn open(options: &Options) -> Result<Option<Opened>> {
         EventStore::Followed(_) => Some(Arc::new(RemoteWriter::new(options)?)),
         EventStore::Files(_) | EventStore::Written { .. } => None,
     };
-    let rules = Arc::new(RuleBook::open(folder(options)?.join(RULES))?);
     let events = Arc::new(events_of(options, &store)?);
     tracing::info!(events = events.live_events(), "opened the relay");
     if events.urls().is_empty() {
@@ -182,8 +183,8 @@ impl Opened {
     pub(super) async fn bind(&self, shared: &Shared) -> Result<Nostr> {
         let (folder, names) = &self.certificate;
         let sockets = Sockets::open(RELAY, &self.listeners, folder, names).await?;
-        let (connection_ids, reads) = (shared.ids.clone(), Arc::clone(&shared.reads));
-        let settings = Settings { connection_ids, reads, ..self.settings.clone() };
+        let (connections, reads) = (shared.connections.clone(), Arc::clone(&shared.reads));
+        let settings = Settings { connections, reads, ..self.settings.clone() };
         let (events, rules) = (Arc::clone(&self.events), Arc::clone(&self.rules));
         let relay = match &self.writer {
             None => Relay::with_rules(events, settings, rules),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use birdhouse_clients::Given;
 use birdhouse_events::{Pubkey, Retention, RetentionRule, UnknownKeys};
-use birdhouse_net::ConnectionIds;
+use birdhouse_net::Connections;
 use birdhouse_relay::{
     Compression, Description, EoseHints, FreeDisk, Kinds, KindsRate, Lists, PluginSettings, Policy, PrivateMessages,
     RatedBy, Settings, WhenBroken,
@@ -61,7 +61,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
         }),
         retention: Retention(options.relay_retention.iter().flatten().map(retention_rule).collect()),
         disk: FreeDisk::default(),
-        connection_ids: ConnectionIds::default(),
+        connections: Connections::default(),
         reads: std::sync::Arc::default(),
     }
 }

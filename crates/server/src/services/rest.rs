@@ -98,7 +98,7 @@ impl Opened {
             filters: FilterHeaders::among(setup.index.derived()).map(Arc::new),
             tweaks: Tweaks::among(setup.index.derived()),
             pages: self.pages.clone(),
-            connection_ids: shared.ids.clone(),
+            connections: shared.connections.clone(),
             reads: Arc::clone(&shared.reads),
             ..Settings::new(setup.network)
         };

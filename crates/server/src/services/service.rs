@@ -46,7 +46,7 @@ pub(crate) trait Service: Send + Sync {
     fn reload(&self, _options: &Options) {}
 
     /// Returns every open connection. Their numbers come from the
-    /// [`ConnectionIds`](birdhouse_net::ConnectionIds) of the process.
+    /// [`Connections`](birdhouse_net::Connections) of the process.
     fn connections(&self) -> Vec<ConnectionInfo>;
 
     /// Ends a connection. Returns false if there is none of this number.

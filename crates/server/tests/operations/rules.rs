@@ -5,11 +5,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
+use birdhouse_testkit::client::Client;
+use birdhouse_testkit::http_client::{HttpClient, get};
 use birdhouse_testkit::pipe;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
+use crate::node;
 use crate::process::Birdhouse;
 use crate::relay_client::{ask, connect};
 
@@ -90,6 +93,70 @@ fn a_banned_client_is_disconnected_and_comes_back_when_it_is_allowed() {
     assert!(pipe::ws(pipe::tcp(port).unwrap()).is_err());
     server.ctl_json(&["allow", "client", "127.0.0.1"]);
     assert_eq!(ask(&mut connect(&server), &json!(["REQ", "a", {}]))[0], "EOSE");
+}
+
+fn connect_wallet(server: &Birdhouse) -> Client {
+    Client::connect(server.port("serving the Electrum protocol").unwrap()).unwrap()
+}
+
+fn is_served(server: &Birdhouse) -> bool {
+    connect_wallet(server).call("server.ping", json!([])).is_ok()
+}
+
+#[test]
+fn a_banned_client_is_disconnected_from_every_listener_and_told_so() {
+    let node = node();
+    let anywhere = "127.0.0.1:0";
+    let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_RELAY_ADDR", anywhere), ("BIRDHOUSE_REST_ADDR", anywhere)]);
+    let mut wallet = server.client();
+    let mut nostr = connect(&server);
+    assert_eq!(ask(&mut nostr, &json!(["REQ", "a", {}]))[0], "EOSE");
+    let rest = format!("127.0.0.1:{}", server.port("serving the REST API").unwrap());
+    let ask_rest = |client: &mut HttpClient| client.ask(&get("/blocks/tip/height")).map(|(status, _)| status).ok();
+    let mut rest_client = HttpClient::connect(&rest).unwrap();
+    assert_eq!(ask_rest(&mut rest_client), Some(200));
+    assert_eq!(server.ctl_json(&["ban", "client", "127.0.0.0/8"])["disconnected"], 3);
+    assert!(wallet.closed_within(Duration::from_secs(30)));
+    assert_eq!(ask_rest(&mut rest_client), None);
+    let why = connect_wallet(&server).answer().unwrap();
+    assert_eq!(why["error"]["message"], "excessive resource usage: your address is not wanted here");
+    assert_eq!(HttpClient::connect(&rest).ok().and_then(|mut client| ask_rest(&mut client)), None);
+    server.ctl_json(&["allow", "client", "127.0.0.1"]);
+    assert!(is_served(&server) && ask_rest(&mut HttpClient::connect(&rest).unwrap()) == Some(200));
+    assert_eq!(ask(&mut connect(&server), &json!(["REQ", "a", {}]))[0], "EOSE");
+    server.ctl_json(&["unallow", "client", "127.0.0.1"]);
+    assert!(!is_served(&server), "the ban is there again");
+    server.ctl_json(&["unban", "client", "127.0.0.0/8"]);
+    assert!(is_served(&server));
+}
+
+#[test]
+fn bans_of_clients_need_no_relay_and_are_kept_and_in_backups() {
+    let node = node();
+    let mut server = Birdhouse::start(&node);
+    for words in [["ban", "kind", "7"], ["unban", "kind", "7"]] {
+        let (is_done, said) = server.ctl(&words);
+        assert!(!is_done && said.contains("set --relay-addr"), "{said}");
+    }
+    let (is_done, said) = server.ctl(&["unban", "client", "127.0.0.1"]);
+    assert!(!is_done && said.contains("list them with `birdhouse ctl banned`"), "{said}");
+    server.ctl_json(&["ban", "client", "127.0.0.1", "--reason", "scans"]);
+    let listed = server.ctl_json(&["banned"]);
+    assert_eq!((&listed[0]["value"], &listed[0]["reason"]), (&json!("127.0.0.1"), &json!("scans")));
+    let copy = tempfile::tempdir().unwrap();
+    let copy = copy.path().join("copy");
+    assert!(server.run("backup", &[copy.to_str().unwrap()]).0);
+    let file = fs::read(server.dir().join("regtest/rules")).unwrap();
+    assert_eq!(fs::read(copy.join("regtest/rules")).unwrap(), file);
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    let server = Birdhouse::start_early_in(server.into_dir(), &node);
+    server.until("answers birdhouse ctl", || server.ctl(&["status"]).0.then_some(()));
+    server.until("serves wallets", || server.port("serving the Electrum protocol"));
+    assert_eq!(server.ctl_json(&["banned"]), listed);
+    assert!(!is_served(&server));
+    server.ctl_json(&["unban", "client", "127.0.0.1"]);
+    assert!(is_served(&server));
 }
 
 #[test]

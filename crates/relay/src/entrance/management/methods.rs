@@ -76,7 +76,7 @@ fn describe(admin: &Admin<'_>, which: Text, params: &[Value]) -> Outcome {
 }
 
 fn change(admin: &Admin<'_>, change: &Change) -> Outcome {
-    admin.relay.change_rules(change).map(|_| json!(true)).map_err(|error| error.to_string())
+    admin.relay.rule_book().change(change).map(|_| json!(true)).map_err(|error| error.to_string())
 }
 
 fn listed(admin: &Admin<'_>, noun: &str, verdict: Verdict, key: &str) -> Value {
