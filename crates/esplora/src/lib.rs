@@ -38,7 +38,7 @@ mod http;
 mod pages;
 mod server;
 
-pub use endpoints::{Media, Route};
+pub use endpoints::{Media, Route, all as public_endpoints};
 pub use fees::family;
 pub use fees::{BlockFees, Estimate, Place, ProjectedBlock, Projection, RateStep, Rates, quotient};
 pub use limits::{Limits, LimitsGiven};

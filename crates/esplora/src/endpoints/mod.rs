@@ -63,6 +63,21 @@ impl Route {
 }
 
 impl Route {
+    /// Returns its method, such as `GET`.
+    pub fn method(&self) -> &str {
+        self.method.as_str()
+    }
+
+    /// Returns its path, with the names of parts in braces.
+    pub fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// Returns its answer in a sentence.
+    pub fn summary(&self) -> &'static str {
+        self.summary
+    }
+
     /// Sets the form of its answer.
     const fn with(mut self, media: Media) -> Self {
         self.media = media;
@@ -81,7 +96,7 @@ pub(crate) fn of_silent_payments() -> impl Iterator<Item = &'static Route> {
 }
 
 /// Returns every endpoint of public listeners.
-pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
+pub fn all() -> impl Iterator<Item = &'static Route> {
     [
         blocks::ROUTES,
         transactions::ROUTES,

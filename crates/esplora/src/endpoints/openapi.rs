@@ -30,7 +30,8 @@ fn of_routes(routes: impl Iterator<Item = &'static Route>) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Birdhouse, Esplora's REST API", "version": env!("CARGO_PKG_VERSION") },
-        "servers": [{ "url": "/api" }],
+        // Relative to the document's own URL, whatever path a proxy puts before it.
+        "servers": [{ "url": "." }],
         "paths": paths,
         "components": { "schemas": schemas::named() },
     })

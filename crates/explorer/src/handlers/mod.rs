@@ -12,6 +12,7 @@ mod page_part;
 mod projected;
 mod push;
 mod refusal;
+mod rest;
 mod script;
 mod search;
 mod several;
@@ -37,6 +38,7 @@ pub(crate) const ROUTES: &[&[Route]] = &[
     search::ROUTES,
     push::ROUTES,
     labels::ROUTES,
+    rest::ROUTES,
     status::ROUTES,
     assets::ROUTES,
 ];

@@ -63,6 +63,6 @@ fn search() -> Markup {
 fn footer() -> Markup {
     html! {
         p { "Birdhouse " (env!("CARGO_PKG_VERSION")) ", on its operator's own node. Nothing that you look up is logged." }
-        p { a href="/labels" { "Labels" } " · " a href="/api/openapi.json" { "REST API" } }
+        p { a href="/labels" { "Labels" } " · " a href="/rest" { "REST API" } }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod parts;
 pub(crate) mod projected;
 pub(crate) mod push;
 pub(crate) mod refusal;
+pub(crate) mod rest;
 pub(crate) mod schedule;
 pub(crate) mod script;
 pub(crate) mod several;

@@ -11,7 +11,7 @@ use bitcoin::hashes::{Hash as _, sha256};
 use bitcoin::hex::DisplayHex as _;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::pages::{Places, places};
 use crate::world::{Rest, World};
@@ -189,6 +189,14 @@ fn behind_a_prefix_all_links_stay_below_it() {
         }
         assert_ne!(world.rest.get(&format!("/{path}")).status, 404, "{link}");
     }
+    // The REST API is described on a page, and to programs by a document that names the way to itself.
+    assert!(world.rest.get("/").text().contains("<a href=\"/rest\">"));
+    let described = world.rest.get("/rest").text();
+    assert!(described.contains("/api/tx/{txid}") && described.contains("href=\"/api/openapi.json\""), "{described}");
+    let document: Value = serde_json::from_str(&world.rest.get("/api/openapi.json").text()).unwrap();
+    let server = resolved("/some/birdhouse/api/openapi.json", document["servers"][0]["url"].as_str().unwrap());
+    let api = server.strip_prefix("/some/birdhouse").unwrap_or_else(|| panic!("{server}"));
+    assert_eq!(world.rest.get(&format!("{api}/blocks/tip/height")).status, 200);
     let sent = agent.post(format!("{}/search", world.rest.url())).send("q=2").unwrap();
     let hash = world.live.ledger().chain()[2].hash;
     assert_eq!(sent.headers()["location"].to_str().unwrap(), format!("./block/{hash}"));

@@ -56,6 +56,7 @@ impl Places {
             ("push-refused", "/push\n00".into()),
             ("push-tested", format!("/push/test\n{raw}")),
             ("labels", "/labels".into()),
+            ("rest", "/rest".into()),
             ("status", "/status".into()),
             ("not-found", format!("/tx/{}", "00".repeat(32))),
         ]

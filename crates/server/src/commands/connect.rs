@@ -33,13 +33,22 @@ pub(crate) fn run_with_qr(options: &Options) -> Result<ExitCode> {
 /// Prints the addresses; returns those for wallets.
 fn addresses(options: &Options) -> Result<Vec<Shown>> {
     let own = welcome::own_address();
-    let endpoints = if options.has_bitcoin() { wallets(options, own)? } else { Vec::new() };
-    print!("{}", welcome::others(&links(options, own)?));
+    let public = public(options)?;
+    let endpoints = if options.has_bitcoin() { wallets(options, own, &public)? } else { Vec::new() };
+    print!("{}", welcome::others(&links(options, own, &public)?));
     Ok(endpoints)
 }
 
+/// Returns the addresses of `public-host`.
+fn public(options: &Options) -> Result<Vec<Shown>> {
+    if !options.has_bitcoin() {
+        return Ok(Vec::new());
+    }
+    Ok(public_endpoints(options.public_host.as_deref().unwrap_or_default(), app::network(options)?))
+}
+
 /// Prints what to type into a wallet; returns the addresses.
-fn wallets(options: &Options, own: Option<IpAddr>) -> Result<Vec<Shown>> {
+fn wallets(options: &Options, own: Option<IpAddr>, public: &[Shown]) -> Result<Vec<Shown>> {
     let network = app::network(options)?;
     let plans = listeners::plan(options, network)?;
     let endpoints = plans.iter().filter(|plan| !plan.is_websocket()).map(|plan| endpoint(plan, options));
@@ -47,22 +56,22 @@ fn wallets(options: &Options, own: Option<IpAddr>) -> Result<Vec<Shown>> {
     ensure!(!endpoints.is_empty(), "no listener for wallets but over WebSocket; set --electrum-tls-addr");
     let flag = welcome::electrum_flag(network);
     print!("{}", welcome::text(&endpoints, own, flag));
-    let public = public_endpoints(options.public_host.as_deref().unwrap_or_default(), network);
-    for endpoint in &public {
+    for endpoint in public {
         print!("{}", welcome::to_type(endpoint, flag));
     }
-    Ok(endpoints.iter().map(|endpoint| endpoint.shown(own)).chain(public).collect())
+    Ok(endpoints.iter().map(|endpoint| endpoint.shown(own)).chain(public.iter().cloned()).collect())
 }
 
 /// Returns the addresses of REST, explorer and relay.
-fn links(options: &Options, own: Option<IpAddr>) -> Result<Vec<Link>> {
+fn links(options: &Options, own: Option<IpAddr>, public: &[Shown]) -> Result<Vec<Link>> {
     let rest = if options.has_bitcoin() { listeners::plan_rest(options)? } else { Vec::new() };
     let explorer = if options.has_bitcoin() { listeners::plan_explorer(options)? } else { Vec::new() };
     let all = [(REST, rest), (EXPLORER, explorer), (RELAY, listeners::plan_relay(options)?)];
-    let local = all
-        .iter()
-        .flat_map(|(serves, plans)| plans.iter().map(move |plan| welcome::link(serves, plan.scheme(), plan.addr, own)));
-    Ok(local.chain(welcome::public_links(options.relay_url.as_deref().unwrap_or_default())).collect())
+    let other = |serves, plan: &Plan<()>| welcome::Other { serves, scheme: plan.scheme(), addr: plan.addr };
+    let others = all.iter().flat_map(|(serves, plans)| plans.iter().map(move |plan| other(*serves, plan)));
+    let others: Vec<_> = others.collect();
+    let relay_urls = options.relay_url.as_deref().unwrap_or_default();
+    Ok(welcome::links(&others, own, public, relay_urls))
 }
 
 fn endpoint(plan: &Plan, options: &Options) -> Result<Endpoint> {

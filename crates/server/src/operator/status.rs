@@ -20,7 +20,7 @@ use crate::operator::control::{self, BitcoinState, Control, ServiceState, State}
 use crate::operator::shown::Shown;
 use crate::operator::stores::{Part, Stores};
 use crate::services::{Counts, PerSecond, count_of};
-use crate::sockets::welcome;
+use crate::sockets::{BoundListener, welcome};
 
 /// Slowest kinds of questions that are shown.
 const SLOWEST: usize = 10;
@@ -204,8 +204,11 @@ fn endpoints(shown: &Shown) -> Vec<Endpoint> {
 
 /// Returns the addresses of the other services.
 fn links(shown: &Shown) -> Vec<Link> {
-    let own = welcome::own_address();
-    let bound = shown.others.iter();
-    let bound = bound.map(|one| welcome::link(one.serves, welcome::scheme(&one.transport), one.addr, own));
-    bound.chain(welcome::public_links(&shown.relay_urls)).collect()
+    let other = |one: &BoundListener| welcome::Other {
+        serves: one.serves,
+        scheme: welcome::scheme(&one.transport),
+        addr: one.addr,
+    };
+    let others: Vec<_> = shown.others.iter().map(other).collect();
+    welcome::links(&others, welcome::own_address(), &shown.public, &shown.relay_urls)
 }

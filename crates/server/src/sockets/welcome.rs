@@ -1,6 +1,7 @@
 //! Connection data for a wallet's user: host, port, certificate, and the lines of torrc for Tor users. On a terminal it
 //! is shown at start; `birdhouse connect` shows it at any time.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
@@ -61,10 +62,47 @@ fn host(ip: IpAddr) -> String {
     }
 }
 
-/// Returns the address of a service other than the wallets', such as "the explorer", as a link.
-pub(crate) fn link(serves: &str, scheme: &str, addr: SocketAddr, own: Option<IpAddr>) -> Link {
-    let url = format!("{scheme}://{}:{}", host(reached(addr, own)), addr.port());
-    Link { serves: serves.trim_start_matches("the ").to_owned(), url }
+/// A listener of a service other than the wallets'.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Other {
+    /// Name of the service, such as "the explorer".
+    pub(crate) serves: &'static str,
+    /// Scheme of its URLs.
+    pub(crate) scheme: &'static str,
+    /// Its address.
+    pub(crate) addr: SocketAddr,
+}
+
+impl Other {
+    /// Returns its links: by the address of this machine, and by public names if it serves HTTP to other machines. The
+    /// relay has public URLs of its own; an onion service has ports of its own.
+    fn links(self, own: Option<IpAddr>, public: &[Shown]) -> Vec<Link> {
+        let Self { serves, scheme, addr } = self;
+        let is_public = !addr.ip().is_loopback() && ["http", "https"].contains(&scheme);
+        let names = public.iter().filter(|endpoint| is_public && !endpoint.is_onion());
+        let mut hosts = vec![host(reached(addr, own))];
+        hosts.extend(names.map(|endpoint| endpoint.host.clone()));
+        let mut seen = HashSet::new();
+        hosts.retain(|host| seen.insert(host.clone()));
+        let serves = serves.trim_start_matches("the ");
+        let link =
+            |host: &String| Link { serves: serves.to_owned(), url: format!("{scheme}://{host}:{}", addr.port()) };
+        hosts.iter().map(link).collect()
+    }
+}
+
+/// Returns the links to the other services: those of listeners, also by public names, and the relay's public URLs. The
+/// documentation of the REST API is a page of the explorer; without one, the document for programs.
+pub(crate) fn links(others: &[Other], own: Option<IpAddr>, public: &[Shown], relay_urls: &[String]) -> Vec<Link> {
+    let mut links: Vec<Link> = others.iter().flat_map(|other| other.links(own, public)).collect();
+    let docs = |serves: &str, path: &str| -> Vec<Link> {
+        let documenting = links.iter().filter(|link| link.serves == serves);
+        documenting.map(|link| Link { serves: "REST docs".to_owned(), url: format!("{}{path}", link.url) }).collect()
+    };
+    let of_explorer = docs("explorer", "/rest");
+    links.extend(if of_explorer.is_empty() { docs("REST API", "/openapi.json") } else { of_explorer });
+    links.extend(relay_urls.iter().map(|url| Link { serves: "relay".to_owned(), url: url.clone() }));
+    links
 }
 
 /// Returns the scheme of the URLs of a listener other than the wallets'.
@@ -75,11 +113,6 @@ pub(crate) fn scheme(transport: &Transport) -> &'static str {
         Transport::Ws => "ws",
         Transport::Wss(_) => "wss",
     }
-}
-
-/// Returns the public URLs of the relay as links.
-pub(crate) fn public_links(relay_urls: &[String]) -> impl Iterator<Item = Link> {
-    relay_urls.iter().map(|url| Link { serves: "relay".to_owned(), url: url.clone() })
 }
 
 /// Returns the SHA-256 of a certificate, in hexadecimal.
@@ -232,15 +265,33 @@ mod tests {
     #[test]
     fn other_services_are_links_to_what_other_machines_type() {
         let own = Some("192.168.1.5".parse().unwrap());
-        let at = |serves, scheme, addr: &str| link(serves, scheme, addr.parse().unwrap(), own);
-        let links = [
+        let at = |serves, scheme, addr: &str| Other { serves, scheme, addr: addr.parse().unwrap() };
+        let listeners = [
             at("the REST API", "http", "0.0.0.0:3000"),
             at("the explorer", scheme(&Transport::Tcp), "[2001:db8::1]:8080"),
             at("the relay", scheme(&Transport::Ws), "127.0.0.1:7777"),
         ];
-        let links: Vec<_> = links.into_iter().chain(public_links(&["wss://relay.example.org".to_owned()])).collect();
+        let links = links(&listeners, own, &[], &["wss://relay.example.org".to_owned()]);
         let expected = "Other services:\n  REST API    http://192.168.1.5:3000\n  explorer    http://[2001:db8::1]:8080\n  \
-                        relay       ws://127.0.0.1:7777\n  relay       wss://relay.example.org\n";
+                        relay       ws://127.0.0.1:7777\n  REST docs   http://[2001:db8::1]:8080/rest\n  \
+                        relay       wss://relay.example.org\n";
         assert_eq!(others(&links), expected);
+    }
+
+    #[test]
+    fn services_that_other_machines_reach_are_linked_by_public_names_too() {
+        let at = |serves, scheme, addr: &str| Other { serves, scheme, addr: addr.parse().unwrap() };
+        let named = |host: &str| Shown { host: host.to_owned(), ..Shown::default() };
+        let public = ["birds.example.org", "birds.example.org", "abc.onion"].map(named);
+        let urls = |listeners: &[Other]| -> Vec<String> {
+            links(listeners, None, &public, &[]).into_iter().map(|link| link.url).collect()
+        };
+        let rest = "http://birds.example.org:3000";
+        let open = urls(&[at("the REST API", "http", "192.0.2.1:3000"), at("the relay", "ws", "192.0.2.1:7777")]);
+        let documents = ["http://192.0.2.1:3000/openapi.json", &format!("{rest}/openapi.json")].map(str::to_owned);
+        assert_eq!(open[..3], ["http://192.0.2.1:3000", rest, "ws://192.0.2.1:7777"]);
+        assert_eq!(open[3..], documents);
+        let local = urls(&[at("the explorer", "http", "127.0.0.1:8080")]);
+        assert_eq!(local, ["http://127.0.0.1:8080", "http://127.0.0.1:8080/rest"]);
     }
 }
