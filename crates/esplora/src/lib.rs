@@ -11,6 +11,7 @@
 //! | `work` | gives it a turn and a thread, and takes both back from a long answer |
 //! | `endpoints` | answer from a snapshot, a file per family |
 //! | `fees` | fee rates and projected blocks, which several of them compute once |
+//! | `history` | the mempool of the last year, in a small file |
 //! | `live` | conversations over a socket (`/v1/ws`), and streams of events |
 //!
 //! Invariants: one answer sees one tip and one mempool; what a page shows is what it costs; nothing that a client looks
@@ -27,6 +28,7 @@ pub mod clock;
 mod limits;
 
 mod fees;
+mod history;
 mod wire;
 
 mod endpoints;
@@ -36,11 +38,13 @@ mod work;
 
 mod http;
 mod pages;
+mod sampling;
 mod server;
 
 pub use endpoints::{Media, Route, all as public_endpoints};
 pub use fees::family;
 pub use fees::{BlockFees, Estimate, Place, ProjectedBlock, Projection, RateStep, Rates, quotient};
+pub use history::{History, RATES, Record, Span};
 pub use limits::{Limits, LimitsGiven};
 pub use pages::{Pages, Surroundings, Tested};
 pub use server::{Overview, Server, Sockets};

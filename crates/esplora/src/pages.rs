@@ -14,6 +14,7 @@ use crate::clock;
 use crate::endpoints::Route;
 use crate::fees::family::Cluster;
 use crate::fees::{BlockFees, Estimate, Projection, RateStep, Rates, Retarget, Rule, quotient};
+use crate::history::{Record, Span};
 use crate::service::{Service, StaleBlock};
 use crate::wire::{Failure, Refusal};
 use crate::work::Question;
@@ -174,6 +175,19 @@ impl Question<'_> {
         let exact = Cluster::of(self.at.mempool(), found.txid).and_then(|cluster| cluster.rate(&found.txid));
         let projected = || self.projection().place(&found.txid).map(|place| place.rate);
         exact.or_else(projected).unwrap_or_else(|| quotient(found.fee, found.adjusted_vsize()))
+    }
+
+    /// Returns the mempool over a span of time, newest first; nothing where no history is kept. Reads the disk.
+    ///
+    /// # Errors
+    /// The file of the history cannot be read.
+    pub fn history(&self, span: Span) -> Result<Vec<Record>, Failure> {
+        let Some(history) = &self.service.settings.history else { return Ok(Vec::new()) };
+        let now = u32::try_from(clock::now()).unwrap_or(u32::MAX);
+        history.read(span, now).map_err(|error| {
+            tracing::warn!(%error, "failed to read the history of the mempool");
+            Failure::internal()
+        })
     }
 
     /// Fees of the transactions of a block; `None` beyond the tip.

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::http::{routes, transport, with_close, with_gzip};
 use crate::pages::Pages;
+use crate::sampling;
 use crate::service::{Listener, Service, Settings};
 
 /// Bound sockets by the things that are served there.
@@ -61,6 +62,12 @@ impl Server {
         }
     }
 
+    /// Adds a record to the history, as the server does every minute. Waits for the node. Returns false without a
+    /// history, a mempool or an answer of the node.
+    pub fn record_mempool(&self) -> bool {
+        sampling::add(&self.service)
+    }
+
     /// Returns every connection, the oldest first.
     pub fn connections(&self) -> Vec<ConnectionInfo> {
         self.service.registry.list(Instant::now())
@@ -82,6 +89,9 @@ impl Server {
         let mut listeners = routed(&service, api, routes::api_router(&service));
         listeners.extend(routed(&service, private, routes::private_router(&service)));
         let mut following = JoinSet::new();
+        if service.settings.history.is_some() && service.node().is_ok() {
+            following.spawn(sampling::keep(Arc::clone(&service)));
+        }
         if let Some((pages, sockets)) = pages {
             following.spawn(Arc::clone(&service.stale_blocks).follow(Arc::clone(&service.index)));
             listeners.extend(routed(&service, sockets, routes::pages_router(&service, pages)));

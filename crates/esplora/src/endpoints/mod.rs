@@ -11,6 +11,7 @@ mod openapi;
 mod replacements;
 mod schemas;
 mod scripts;
+mod statistics;
 mod transactions;
 mod tweak_files;
 pub(crate) mod v1;
@@ -107,6 +108,7 @@ pub fn all() -> impl Iterator<Item = &'static Route> {
         websocket::ROUTES,
         v1::ROUTES,
         replacements::ROUTES,
+        statistics::ROUTES,
         openapi::ROUTES,
     ]
     .into_iter()

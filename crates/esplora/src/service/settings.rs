@@ -7,6 +7,7 @@ use birdhouse_clients::ClientKeying;
 use birdhouse_net::{Connections, Reads, WebPages};
 use bitcoin::Network;
 
+use crate::history::History;
 use crate::limits::Limits;
 
 /// A listener for HTTP: its transport is [`Tcp`](birdhouse_net::Transport::Tcp) or
@@ -32,6 +33,8 @@ pub struct Settings {
     pub filters: Option<Arc<FilterHeaders>>,
     /// Tweaks of silent payments; `None` serves none.
     pub tweaks: Option<Tweaks>,
+    /// The history of the mempool; `None` keeps none.
+    pub history: Option<Arc<History>>,
 }
 
 impl Settings {
@@ -46,6 +49,7 @@ impl Settings {
             limits: Limits::default(),
             filters: None,
             tweaks: None,
+            history: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{BuildOptions, DerivedIndex, FilterHeaders, Index, Profile, Secret, TweakDetail, Tweaks};
-use birdhouse_esplora::{Limits, Listener, Server, Settings, Sockets};
+use birdhouse_esplora::{History, Limits, Listener, Server, Settings, Sockets};
 use birdhouse_net::{Proxy, Transport};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
 use birdhouse_store::MemoryStore;
@@ -18,6 +18,7 @@ use birdhouse_testkit::{Bitcoind, Options};
 use bitcoin::constants::genesis_block;
 use bitcoin::{Network, Transaction};
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -44,7 +45,9 @@ pub(crate) struct Rest {
     pub(crate) private_port: u16,
     /// Of the listener to which a PROXY header names the client; it has no pages.
     pub(crate) proxied_port: u16,
+    pub(crate) server: Server,
     agent: ureq::Agent,
+    _history: TempDir,
     _stop: oneshot::Sender<()>,
     _runtime: Runtime,
 }
@@ -117,7 +120,9 @@ impl Rest {
         let derived: Vec<_> = opened.map(|opened| Arc::new(opened.unwrap())).collect();
         let filters = FilterHeaders::among(&derived).map(Arc::new);
         let tweaks = Tweaks::among(&derived);
-        let settings = Settings { limits, filters, tweaks, ..Settings::new(Network::Regtest) };
+        let history = tempfile::tempdir().unwrap();
+        let records = Some(Arc::new(History::open(&history.path().join("history")).unwrap()));
+        let settings = Settings { limits, filters, tweaks, history: records, ..Settings::new(Network::Regtest) };
         let server = Server::new(Arc::clone(&index), Some(Arc::clone(&core) as Arc<dyn Node>), settings);
         let listener = Listener { name: "rest".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () };
         let sockets = match crate::PAGES {
@@ -131,10 +136,22 @@ impl Rest {
             }
         };
         let (stop, stopped) = oneshot::channel::<()>();
-        runtime.spawn(server.serve(sockets, GRACE, async { drop(stopped.await) }));
+        runtime.spawn(server.clone().serve(sockets, GRACE, async { drop(stopped.await) }));
         let agent =
             ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build().new_agent();
-        Self { index, derived, core, port, private_port, proxied_port, agent, _stop: stop, _runtime: runtime }
+        Self {
+            index,
+            derived,
+            core,
+            port,
+            private_port,
+            proxied_port,
+            server,
+            agent,
+            _history: history,
+            _stop: stop,
+            _runtime: runtime,
+        }
     }
 
     pub(crate) fn build(&self) {

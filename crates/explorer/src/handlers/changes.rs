@@ -49,7 +49,7 @@ pub(super) fn points(at: &Snapshot, changes: &[Change]) -> Vec<Point> {
     let mut balance = 0_u64;
     let point = |change: &Change| {
         balance = balance.saturating_add_signed(change.value);
-        Point { time: at.block_time(Height(change.height)).unwrap_or_default(), balance }
+        Point { time: at.block_time(Height(change.height)).unwrap_or_default(), value: balance }
     };
     changes.iter().map(point).collect()
 }

@@ -6,6 +6,7 @@
 mod blocks;
 mod changes;
 mod decoded;
+mod history;
 mod home;
 mod labels;
 mod page_part;
@@ -32,6 +33,7 @@ pub(crate) const ROUTES: &[&[Route]] = &[
     home::ROUTES,
     blocks::ROUTES,
     projected::ROUTES,
+    history::ROUTES,
     transaction::ROUTES,
     script::ROUTES,
     several::ROUTES,

@@ -1,4 +1,4 @@
-//! A chart of a balance over time.
+//! Charts of values over time, such as a balance.
 
 use std::fmt::Write as _;
 
@@ -11,48 +11,74 @@ use crate::times;
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 140.0;
 
-/// A balance, from this time on.
+/// A value, from this time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Point {
     /// In seconds since 1970.
     pub(crate) time: u32,
-    /// In satoshis.
-    pub(crate) balance: u64,
+    /// Satoshis, or the unit of its chart.
+    pub(crate) value: u64,
 }
 
-/// The chart of points, the oldest first, up to a time; nothing for less than two of them.
+/// A chart of points, the oldest first, up to a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chart<'a> {
+    /// The id of its heading.
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    /// Noun for the points, such as "values".
+    pub(crate) noun: &'static str,
+    pub(crate) points: &'a [Point],
+    pub(crate) until: u32,
+    /// Writes a value with its unit.
+    pub(crate) text: fn(u64) -> String,
+    /// Writes a time at an end of the chart.
+    pub(crate) date: fn(u32) -> String,
+}
+
+/// The chart of a balance in satoshis; nothing for less than two points.
 pub(crate) fn chart(points: &[Point], until: u32) -> Markup {
-    html! {
-        @if let [first, .., last] = points {
-            section aria-labelledby="chart" {
-                h2 #chart { "Balance over time" }
-                svg.chart viewBox={ "0 -2 " (WIDTH) " " (HEIGHT + 4.0) } role="img" aria-label=(label(points, last)) {
-                    path d=(steps(points, until)) {}
-                }
-                p.pair.quiet {
-                    span { (date(first.time)) }
-                    span { "at most " (amounts::bitcoin(most(points))) " BTC" }
-                    span { (date(until.max(last.time))) }
+    let text = |satoshis| format!("{} BTC", amounts::bitcoin(satoshis));
+    let (id, title, noun) = ("chart", "Balance over time", "changes of the balance");
+    Chart { id, title, noun, points, until, text, date }.markup()
+}
+
+impl Chart<'_> {
+    /// The drawing with its heading; nothing for less than two points.
+    pub(crate) fn markup(self) -> Markup {
+        let Self { id, title, points, until, text, date, .. } = self;
+        html! {
+            @if let [first, .., last] = points {
+                section aria-labelledby=(id) {
+                    h2 id=(id) { (title) }
+                    svg.chart viewBox={ "0 -2 " (WIDTH) " " (HEIGHT + 4.0) } role="img" aria-label=(self.label(last)) {
+                        path d=(steps(points, until)) {}
+                    }
+                    p.pair.quiet {
+                        span { (date(first.time)) }
+                        span { "at most " (text(most(points))) }
+                        span { (date(until.max(last.time))) }
+                    }
                 }
             }
         }
     }
+
+    fn label(self, last: &Point) -> String {
+        let [most, now] = [most(self.points), last.value].map(self.text);
+        format!("{} {}: at most {most}, now {now}", self.points.len(), self.noun)
+    }
 }
 
 fn most(points: &[Point]) -> u64 {
-    points.iter().map(|point| point.balance).max().unwrap_or_default()
-}
-
-fn label(points: &[Point], last: &Point) -> String {
-    let [most, now] = [most(points), last.balance].map(amounts::bitcoin);
-    format!("{} changes of the balance: at most {most} BTC, now {now} BTC", points.len())
+    points.iter().map(|point| point.value).max().unwrap_or_default()
 }
 
 fn date(time: u32) -> String {
     times::readable(time).get(..10).unwrap_or_default().to_owned()
 }
 
-/// A line that goes on at a balance until the next change. Times of blocks may go back a little.
+/// A line that goes on at a value until the next one. Times of blocks may go back a little.
 #[expect(clippy::cast_precision_loss, reason = "all bitcoin together are below 2^51 satoshis")]
 fn steps(points: &[Point], until: u32) -> String {
     let begin = points.first().map_or(0, |point| point.time);
@@ -61,7 +87,7 @@ fn steps(points: &[Point], until: u32) -> String {
     let mut path = format!("M0 {HEIGHT:.1}");
     for point in points {
         let x = f64::from(point.time.saturating_sub(begin)) / span * WIDTH;
-        let y = HEIGHT - point.balance as f64 / most * HEIGHT;
+        let y = HEIGHT - point.value as f64 / most * HEIGHT;
         write!(path, "H{:.1}V{y:.1}", x.min(WIDTH)).expect("writing to memory never fails");
     }
     write!(path, "H{WIDTH:.1}").expect("writing to memory never fails");
@@ -74,10 +100,11 @@ mod tests {
 
     #[test]
     fn a_balance_stays_until_the_next_change() {
-        let points = [(100, 50), (150, 100), (175, 0)].map(|(time, balance)| Point { time, balance });
+        let points = [(100, 50), (150, 100), (175, 0)].map(|(time, value)| Point { time, value });
         assert_eq!(steps(&points, 200), "M0 140.0H0.0V70.0H360.0V0.0H540.0V140.0H720.0");
         assert_eq!(chart(&points[..1], 200).into_string(), "");
-        let label = label(&points, &points[2]);
-        assert_eq!(label, "3 changes of the balance: at most 0.00000100 BTC, now 0.00000000 BTC");
+        let page = chart(&points, 200).into_string();
+        let label = "3 changes of the balance: at most 0.00000100 BTC, now 0.00000000 BTC";
+        assert!(page.contains(label) && page.contains("at most 0.00000100 BTC</span>"), "{page}");
     }
 }

@@ -161,6 +161,7 @@ fn mempool(home: &Home<'_>) -> Markup {
                 (parts::fact("Size", &html! { (amounts::vbytes(vsize)) }))
                 (parts::fact("Fees", &parts::amount(fees)))
             }
+            p { a href="/mempool-history" { "History of two hours to a year" } }
             @if !home.histogram.is_empty() { (histogram(&home.histogram)) }
         }
     }

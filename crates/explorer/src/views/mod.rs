@@ -5,6 +5,7 @@ pub(crate) mod chart;
 pub(crate) mod decoded;
 pub(crate) mod flow;
 pub(crate) mod gone;
+pub(crate) mod history;
 pub(crate) mod home;
 pub(crate) mod labels;
 pub(crate) mod layout;

@@ -37,6 +37,7 @@ impl Places {
             ("home", "/".into()),
             ("blocks", "/blocks".into()),
             ("projected", "/mempool-block/0".into()),
+            ("history", "/mempool-history/1w".into()),
             ("block", format!("/block/{block}")),
             ("transaction", format!("/tx/{txid}")),
             ("unconfirmed", format!("/tx/{unconfirmed}")),

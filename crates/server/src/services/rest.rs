@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use birdhouse_chain::{FilterHeaders, Tweaks};
 use birdhouse_clients::SlowKind;
-use birdhouse_esplora::{Limits, Server, Settings};
+use birdhouse_esplora::{History, Limits, Server, Settings};
 use birdhouse_explorer::PAGES;
 use birdhouse_net::{ConnectionInfo, WebPages};
 
@@ -18,6 +18,9 @@ use super::service::{EXPLORER, Overview, PRIVATE_REST, REST, Service, Serving, S
 use crate::config::{Options, Switch};
 use crate::index::Setup;
 use crate::sockets::{BoundListener, Plan, Sockets, listeners};
+
+/// File of the mempool's history in the folder of the index.
+const HISTORY: &str = "mempool-history";
 
 /// The REST API and the explorer, not served yet.
 pub(super) struct Opened {
@@ -97,6 +100,7 @@ impl Opened {
             limits: self.limits.clone(),
             filters: FilterHeaders::among(setup.index.derived()).map(Arc::new),
             tweaks: Tweaks::among(setup.index.derived()),
+            history: history(setup),
             pages: self.pages.clone(),
             connections: shared.connections.clone(),
             reads: Arc::clone(&shared.reads),
@@ -111,6 +115,16 @@ impl Opened {
             grace: self.grace,
         })
     }
+}
+
+/// Opens the history of the mempool, if the server has a node.
+fn history(setup: &Setup) -> Option<Arc<History>> {
+    setup.node_of_clients.as_ref()?;
+    let path = setup.index_dir.join(HISTORY);
+    let failed = |error: &std::io::Error| {
+        tracing::warn!(path = %path.display(), %error, "failed to open the history of the mempool; none is kept");
+    };
+    History::open(&path).inspect_err(failed).ok().map(Arc::new)
 }
 
 impl Service for Rest {

@@ -12,6 +12,7 @@ mod doctor;
 mod ending;
 mod faults;
 mod full_disk;
+mod history;
 mod index;
 mod limits;
 mod modes;
