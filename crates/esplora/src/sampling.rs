@@ -7,7 +7,7 @@ use birdhouse_net::offload;
 use tokio::time::sleep;
 
 use crate::clock;
-use crate::fees::NodeUse;
+use crate::fees::{NodeUse, ProjectedBlock};
 use crate::history::{History, Record};
 use crate::service::Service;
 
@@ -48,7 +48,7 @@ fn record(service: &Service) -> Option<Record> {
         weight: 0,
         fees: mempool.fees(),
         lowest_rate,
-        next_rate: projection.blocks.first().map_or(0.0, |block| block.median()),
+        next_rate: projection.blocks.first().map_or(0.0, ProjectedBlock::median),
         vbytes: [0; _],
     };
     for found in mempool.transactions() {

@@ -34,7 +34,7 @@ pub use birdhouse_regtest::{
 };
 
 pub use crate::chains::{bench_chain, core_coding, ledger, live, sequence};
-pub use crate::clients::{browser, client, electrum, http_client, inspection, mempool_client, pipe};
+pub use crate::clients::{browser, client, electrum, http_client, inspection, mempool_client, openapi, pipe};
 pub use crate::error::{Error, Result};
 pub use crate::events::{corpus, relay_history};
 pub use crate::faults::{asked, attack, hooked_store, priority, small_disk};

@@ -15,6 +15,7 @@ mod internal;
 mod mining;
 mod model;
 mod npm;
+mod openapi;
 mod remote;
 mod replacements;
 mod room;

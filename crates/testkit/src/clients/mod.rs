@@ -6,4 +6,5 @@ pub mod electrum;
 pub mod http_client;
 pub mod inspection;
 pub mod mempool_client;
+pub mod openapi;
 pub mod pipe;

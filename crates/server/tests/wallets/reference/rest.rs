@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use birdhouse_testkit::client::scripthash;
+use birdhouse_testkit::openapi::OpenApi;
 use bitcoin::consensus::encode::serialize_hex;
 use serde_json::{Value, json};
 
@@ -41,7 +42,8 @@ fn the_manual_shows_every_endpoint_with_a_real_answer() {
         // The private listener has none of those that have a server of their own.
         for (verb, operation) in operations.as_object().unwrap().iter().filter(|(_, one)| one["servers"].is_null()) {
             let summary = operation["summary"].as_str().unwrap();
-            examples.insert((path, verb), example(&sample, path, &verb.to_uppercase(), summary));
+            let forms = OpenApi::new(document.clone());
+            examples.insert((path, verb), example(&sample, &forms, path, &verb.to_uppercase(), summary));
         }
     }
     golden(PAGE, "## /", &(in_families(&examples).trim_end().to_owned() + "\n"));
@@ -61,8 +63,8 @@ fn in_families(examples: &BTreeMap<(&String, &String), String>) -> String {
     text
 }
 
-/// Asks one endpoint; returns it with its answer, for the page.
-fn example(sample: &Sample, path: &str, verb: &str, summary: &str) -> String {
+/// Asks one endpoint, and compares its answer with the form in the document; returns both for the page.
+fn example(sample: &Sample, forms: &OpenApi, path: &str, verb: &str, summary: &str) -> String {
     let mut text = String::new();
     let parts = path.split(['{', '}']).enumerate();
     let filled: String =
@@ -70,6 +72,12 @@ fn example(sample: &Sample, path: &str, verb: &str, summary: &str) -> String {
     let (query, body) = (query(sample, path), body(sample, verb, path));
     let target = filled + &query;
     let (status, answer) = get(sample, verb, &target, &body);
+    if status == 200
+        && answer.starts_with(['{', '['])
+        && let Ok(answer) = serde_json::from_str(&answer)
+    {
+        assert_eq!(forms.check(verb, path, &answer), Ok(()), "{verb} {path}");
+    }
     let shown = match path {
         "/openapi.json" => "(this list)".to_owned(),
         // The records depend on the time of day.
