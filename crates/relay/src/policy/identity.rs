@@ -69,15 +69,9 @@ impl Identity {
         if event.kind != Kind::VANISH || Vanish::names(event, |url| self.local.is_at(url)).is_some() {
             return Ok(());
         }
-        Err(Rejection::Invalid(self.explained("the relay tags of this request to vanish name other relays").into()))
-    }
-
-    /// Adds the URL that is expected, or the setting that is missing.
-    fn explained(&self, why: &str) -> String {
-        match &self.local {
-            Local::Named(own) => own.first().map_or(why.to_owned(), |own| format!("{why}; its relay-url is {own}")),
-            Local::At(_) => format!("{why}{NEEDS_URL}"),
-        }
+        Err(Rejection::Invalid(
+            self.local.explained("the relay tags of this request to vanish name other relays").into(),
+        ))
     }
 
     fn check(&self, event: &Event, now: Timestamp) -> Result<(), String> {
@@ -89,7 +83,7 @@ impl Identity {
             return Err("the challenge tag has not the challenge of this connection".to_owned());
         }
         if !event.values("relay").next().is_some_and(is_ours) {
-            return Err(self.explained("the relay tag does not name this relay"));
+            return Err(self.local.explained("the relay tag does not name this relay"));
         }
         if event.created_at.0.abs_diff(now.0) > AUTH_SECONDS {
             return Err(format!("created_at is more than {AUTH_SECONDS} s from the relay's clock"));
@@ -106,6 +100,14 @@ impl Local {
         match own {
             [] => Self::At(SocketAddr::new(local.ip().to_canonical(), local.port())),
             _ => Self::Named(own.to_vec()),
+        }
+    }
+
+    /// Adds the URL that is expected to a refusal, or the setting that is missing.
+    pub(crate) fn explained(&self, why: &str) -> String {
+        match self {
+            Self::Named(own) => own.first().map_or(why.to_owned(), |own| format!("{why}; its relay-url is {own}")),
+            Self::At(_) => format!("{why}{NEEDS_URL}"),
         }
     }
 

@@ -60,7 +60,7 @@ impl Asked<'_> {
                 && query == self.query.trim_end_matches('/')
         };
         if !event.values("u").next().and_then(relay_url).is_some_and(|url| is_ours(&url)) {
-            return Err("the u tag is not the URL of this request to this relay; see the setting relay-url".to_owned());
+            return Err(self.local.explained("the u tag is not the URL of this request to this relay"));
         }
         if !event.values("method").next().is_some_and(|method| method.eq_ignore_ascii_case("POST")) {
             return Err("the method tag is not POST".to_owned());
@@ -174,6 +174,11 @@ mod tests {
         for url in ["https://birds.example/else", "https://elsewhere", "http://127.0.0.1:7777", "httpbirds.example"] {
             assert!(!is_ours(&own, url), "{url}");
         }
+        let elsewhere = header(1, 27_235, NOW, &[["u", "https://elsewhere"], ["method", "POST"], ["payload", &digest]]);
+        let refused = "the u tag is not the URL of this request to this relay";
+        let named = format!("{refused}; its relay-url is wss://birds.example/inbox");
+        assert_eq!(asked(&own, Some(&elsewhere)), Err(named));
+        assert!(asked(&[], Some(&elsewhere)).unwrap_err().contains("its operator has not set relay-url"));
         assert!(is_ours(&[], "ws://localhost:7777") && !is_ours(&[], "https://birds.example"));
         // NIP-98: exactly the URL of the request, with its query.
         let with_query = |url: &str, query: &str| {
