@@ -8,6 +8,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 
+use zeroize::Zeroize as _;
+
 use crate::framing::{CloseCode, Cut, Framing, Kind, Payload};
 
 /// The next step of a client.
@@ -264,6 +266,14 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
         Message { kind, bytes }
     }
 
+    /// Overwrites the messages that were taken, because one holds a secret.
+    pub fn wipe(&mut self) {
+        self.buffer[..self.start].zeroize();
+        // What was moved to the front before is there still.
+        self.buffer.spare_capacity_mut().zeroize();
+        self.inflated.zeroize();
+    }
+
     /// Drops what still comes for a moment: closing a socket with unread bytes would destroy what was written to it
     /// last.
     pub async fn farewell(&mut self) {
@@ -326,7 +336,11 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
     fn grow_to(&mut self, capacity: usize) -> bool {
         let is_allowed = self.hold(capacity.saturating_sub(KEEP_BYTES));
         if is_allowed {
-            self.buffer.reserve_exact(capacity - self.buffer.len());
+            // By hand, so that no part of a secret is left in memory that is given back.
+            let mut grown = Vec::with_capacity(capacity);
+            grown.extend_from_slice(&self.buffer);
+            self.buffer.zeroize();
+            self.buffer = grown;
         }
         is_allowed
     }
@@ -345,5 +359,41 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
             }
             Err(_) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use tokio::io::{AsyncWriteExt as _, duplex};
+
+    use super::*;
+    use crate::lines::Lines;
+
+    /// True if memory of the buffer, used or not, holds this.
+    fn holds<R, F>(incoming: &mut Incoming<R, F>, secret: &[u8]) -> bool {
+        // The rest of the capacity was written before.
+        let len = incoming.buffer.len();
+        incoming.buffer.resize(incoming.buffer.capacity(), 0);
+        let holds = incoming.buffer.windows(secret.len()).any(|bytes| bytes == secret);
+        incoming.buffer.truncate(len);
+        holds
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_wiped_is_gone_and_the_next_is_there() {
+        let wait = Duration::from_mins(1);
+        let bounds = Bounds { message_bytes: 100_000, message: wait, first_message: wait, idle: wait };
+        let (mut client, server) = duplex(1 << 20);
+        let mut incoming = Incoming::new(server, Vec::new(), Lines::default(), bounds, PartialMessages::new(1 << 20));
+        client.write_all(b"before\nthe secret\nafter\n").await.unwrap();
+        for expected in [&b"before"[..], b"the secret"] {
+            assert_eq!(incoming.next().await.unwrap(), Next::Message);
+            assert_eq!(incoming.take().bytes, expected);
+        }
+        incoming.wipe();
+        assert!(!holds(&mut incoming, b"secret"));
+        assert_eq!(incoming.next().await.unwrap(), Next::Message);
+        assert_eq!(incoming.take().bytes, b"after");
     }
 }

@@ -136,6 +136,20 @@ impl Meter {
         self.account.check(self.allowance, now)
     }
 
+    /// Checks that the client has used less than this part of what it may use, so that the rest is left for others of
+    /// its requests.
+    ///
+    /// # Errors
+    /// The time until it has, if it has not.
+    pub fn check_percent(&self, percent: u32, now: Instant) -> Result<(), Overdrawn> {
+        let Allowance { work, percent: returns } = self.allowance;
+        if work == Duration::MAX {
+            return Ok(());
+        }
+        let work = work.saturating_mul(percent) / 100;
+        self.account.check(Allowance { work, percent: returns }, now)
+    }
+
     /// Charges the client for work that was done in no turn.
     ///
     /// # Errors

@@ -56,6 +56,8 @@ pub struct Framed {
 #[derive(Debug, Default)]
 struct State {
     waiting: Chunks,
+    /// Bytes that were ever added.
+    added: u64,
     /// Bytes that the writer has taken and not yet written.
     writing: usize,
     phase: Phase,
@@ -146,7 +148,9 @@ impl Outbox {
         }
         let before = state.waiting.len();
         change(&mut state);
-        self.unsent.add(state.waiting.len() - before);
+        let added = state.waiting.len() - before;
+        state.added += added as u64;
+        self.unsent.add(added);
         let writer = state.writer.take();
         drop(state);
         if let Some(writer) = writer {
@@ -182,6 +186,24 @@ impl Outbox {
             }
             if self.has_room() {
                 return true;
+            }
+            drained.await;
+        }
+    }
+
+    /// Waits until everything that was added before is written to the socket. False once nobody writes any more.
+    pub async fn flushed(&self) -> bool {
+        let added = self.state.lock().added;
+        loop {
+            let drained = self.drained.notified();
+            {
+                let state = self.state.lock();
+                if state.phase == Phase::Closed {
+                    return false;
+                }
+                if state.added - state.bytes() as u64 >= added {
+                    return true;
+                }
             }
             drained.await;
         }

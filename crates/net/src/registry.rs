@@ -334,4 +334,20 @@ mod tests {
         assert!(enter().is_err());
         assert_ne!(pool[0].meter.client_id(), pool[1].meter.client_id());
     }
+    #[test]
+    fn a_part_of_the_work_of_a_client_can_be_left_for_others_of_its_requests() {
+        let (registry, now) = (Registry::new(ClientKeying::default(), Connections::default()), Instant::now());
+        let bounds = ClientBounds { work: Some(Duration::from_secs(100)), ..BOUNDS };
+        let enter = |bounds, last| registry.enter(1, "tcp", Origin::of([192, 0, 2, last].into()), bounds, now).unwrap();
+        let client = enter(&bounds, 1);
+        client.meter.charge(Duration::from_secs(50), now).unwrap();
+        client.meter.check_percent(50, now).unwrap();
+        client.meter.charge(Duration::from_secs(5), now).unwrap();
+        // Half of the time comes back.
+        assert_eq!(client.meter.check_percent(50, now).unwrap_err().wait, Duration::from_secs(10));
+        client.meter.check(now).unwrap();
+        let unbounded = enter(&BOUNDS, 2);
+        unbounded.meter.charge(Duration::from_hours(1), now).unwrap();
+        unbounded.meter.check_percent(50, now).unwrap();
+    }
 }

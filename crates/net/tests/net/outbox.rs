@@ -191,3 +191,23 @@ async fn an_outbox_whose_writer_is_dropped_is_closed() {
     outbox.closed().await;
     assert_eq!(unsent.all.bytes.load(Ordering::Relaxed), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_added_is_flushed_once_it_is_written() {
+    let outbox = Arc::new(outbox(100, 100));
+    assert!(outbox.flushed().await, "nothing waits");
+    let (mut client, server) = tokio::io::duplex(4);
+    outbox.push(b"0123456789".to_vec());
+    let writer = tokio::spawn({
+        let outbox = Arc::clone(&outbox);
+        async move { outbox.drain(server, STALLED).await }
+    });
+    // Time passes when nobody has anything left to do.
+    assert!(timeout(Duration::from_secs(1), outbox.flushed()).await.is_err());
+    let mut line = [0; 11];
+    client.read_exact(&mut line).await.unwrap();
+    assert!(outbox.flushed().await);
+    outbox.close(CloseCode::Normal);
+    writer.await.unwrap();
+    assert!(!outbox.flushed().await, "nobody writes any more");
+}
