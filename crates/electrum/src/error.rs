@@ -93,6 +93,11 @@ impl RpcError {
         Self::excessive(format_args!("too much work for one address, ask again in {} s", overdrawn.wait.as_secs() + 1))
     }
 
+    /// The index of silent payments is not computed up to the tip. Heights are those of the last blocks.
+    pub(crate) fn silent_index(covered: u32, tip: u32) -> Self {
+        Self::new(BUSY, format!("silent payments index at {covered} of {tip}"))
+    }
+
     /// Returns true if the server has failed.
     pub(crate) fn is_failure(&self) -> bool {
         self.code == INTERNAL

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `connection` | everything before the first message, both directions of the socket, and notifications |
 //! | `protocol`, `request` | JSON to a `Request`; JSON ends there |
+//! | `silentpayments` | subscriptions by scan key: state, and scanning of rows |
 //! | `client` | the state of one connection, which admits the request, and its subscriptions |
 //! | `job` | runs it, off the async threads unless it is short |
 //! | `methods` | one function each, from a snapshot or the node to an `Answer` |
@@ -74,6 +75,7 @@ mod settings;
 mod protocol;
 mod request;
 mod response;
+mod silentpayments;
 
 mod client;
 mod peers;
@@ -108,7 +110,7 @@ pub mod fuzzing {
 
 pub use birdhouse_clients::{ClientKey, ClientKeying, Waiting};
 pub use birdhouse_net::{Certificate, CertificateError, ConnectionInfo, Connections, Proxy, Transport};
-pub use limits::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
+pub use limits::{Limits, LimitsGiven, ScanKeys, ServerLimits, ServerLimitsGiven};
 pub use server::{Overview, Server};
 pub use service::{Counted, Histogram, Outcome};
 pub use settings::{Discovery, Host, Listener, PeerScope, Settings};

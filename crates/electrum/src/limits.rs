@@ -4,11 +4,37 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_clients::{ACCOUNTS_KEPT, bounds, fixed_bounds};
+use birdhouse_clients::{ACCOUNTS_KEPT, Bound, bounds, fixed_bounds};
 use birdhouse_net::{Reads, V2_REST_BYTES_MAX};
 
 /// Most requests to the node at a time. Core answers with 16 threads and queues 64.
 const NODE_CALLS_MAX: u16 = 32;
+
+/// Scan keys of silent payments that a listener takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum ScanKeys {
+    /// None.
+    Off,
+    /// Those that nobody on the way can read: over TLS, or from a private address.
+    Encrypted,
+    /// All.
+    Any,
+}
+
+impl Bound for ScanKeys {
+    fn expected() -> String {
+        "\"off\", \"encrypted\" or \"any\"".into()
+    }
+
+    fn to_text(&self) -> String {
+        <&str>::from(self).into()
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
 
 bounds! {
     /// The bounds of one listener.
@@ -57,6 +83,12 @@ bounds! {
         /// Bytes of replies that one connection has not read.
         outgoing_bytes: usize = 8_000_000 =>
             "its further requests wait until it has read; only the latest state of a subscription is sent",
+        /// Scan keys of silent payments that clients may send: "off", "encrypted" (over TLS, or from a private
+        /// address), "any". A key shows all payments to its address.
+        scan_keys: ScanKeys = ScanKeys::Off =>
+            "off: the methods do not exist; encrypted: a key sent in clear gets error -32602",
+        /// Subscriptions of one connection to silent payments.
+        silent_subscriptions: usize = 100 => "the request gets error -32602",
         /// Bytes of one reply.
         reply_bytes: usize = 64_000_000 => "error 10001 \"history too large\"; in a batch -101 for the items beyond",
     }
@@ -73,6 +105,10 @@ bounds! {
         node_calls: u16 = 8 => "requests of wallets and of REST wait for their turn; one client has at most half of the calls",
         /// Scripts and outpoints that all connections subscribe to.
         subscriptions: usize = 5_000_000 => "the request gets error -101",
+        /// Subscriptions of all connections to silent payments.
+        silent_subscriptions: usize = 10_000 => "the request gets error -32602",
+        /// Histories of silent payments that are scanned, or wait for their turn.
+        silent_scans: usize = 1_000 => "the request gets error -32602",
         /// Memory for partial messages of all connections, beyond a few kilobytes each.
         partial_message_bytes: usize = 256_000_000 =>
             "a connection that needs more gets error -101 with id null and is closed",
@@ -100,6 +136,12 @@ fixed_bounds! {
     // A client may name the same script for all of them, and then each is looked up when that one is touched.
     /// Outpoints of one connection's subscriptions that have `spk_hint` and no funding transaction.
     HINTED_OUTPOINTS_MAX: usize = 1000 => "the request gets error -101",
+    // Frigate's, whose clients know its error.
+    /// Labels in a subscription to silent payments.
+    SILENT_LABELS_MAX: usize = 10 => "error -32602",
+    // Each multiplies points for its keys and labels, a third of a millisecond, while updates wait for the connection.
+    /// Requests about silent payments in a batch.
+    SILENT_BATCH_MAX: usize = 10 => "the request gets error -101",
     /// Peers in the list.
     PEERS_MAX: usize = 200 => "the new peer is not listed",
     // So that no network takes the whole list.
@@ -135,6 +177,7 @@ impl Limits {
             client_work: None,
             client_subscriptions: None,
             client_unsent_bytes: None,
+            scan_keys: ScanKeys::Encrypted,
             ..Self::public()
         }
     }

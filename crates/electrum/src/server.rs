@@ -34,6 +34,10 @@ pub struct Overview {
     pub clients: usize,
     /// Subscriptions of all connections.
     pub subscriptions: usize,
+    /// Subscriptions of all connections to silent payments.
+    pub silent_subscriptions: usize,
+    /// Histories of silent payments that are scanned, or wait for their turn.
+    pub silent_scans: usize,
     /// Bytes of replies that clients have not read.
     pub unsent_bytes: usize,
     /// Turns by their resource: processor, disk, node.
@@ -80,7 +84,7 @@ impl Server {
 
     /// Returns the state of the server.
     pub fn overview(&self) -> Overview {
-        let Service { reads, registry, refused, counters, .. } = &*self.service;
+        let Service { reads, registry, refused, counters, silent, .. } = &*self.service;
         Overview {
             counted: counters.counted(registry.traffic()),
             connections: registry.by_listener(),
@@ -88,6 +92,8 @@ impl Server {
             clients: registry.clients(),
             unsent_bytes: self.service.unsent.bytes.load(Ordering::Relaxed),
             subscriptions: registry.subscriptions(),
+            silent_subscriptions: silent.subscriptions(),
+            silent_scans: silent.scans(),
             turns: reads.waiting(),
             slowest: counters.slowest.list(Instant::now()),
         }

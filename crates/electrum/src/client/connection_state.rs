@@ -12,10 +12,13 @@ use crate::client::subscriptions::{Age, Subscriptions};
 use crate::error::RpcError;
 use crate::limits::{HINTED_OUTPOINTS_MAX, UNOWNED_OUTPOINTS_MAX};
 use crate::protocol::{
-    Answer, Args, Naming, OutpointState, OutpointStatus, Prospect, Script, Status, Subject, SubjectState, TipHeader,
-    Version, VersionRange,
+    Answer, Args, Naming, OutpointState, OutpointStatus, Prospect, Script, SilentId, Status, Subject, SubjectState,
+    TipHeader, Topic, Version, VersionRange,
 };
-use crate::request::{ConnectionRequest, IndexRequest, Lookup, MemoryRequest, Query, Read, Request, Work};
+use crate::request::{
+    ConnectionRequest, IndexRequest, Lookup, MemoryRequest, Query, Read, Request, SilentRequest, Work,
+};
+use crate::silentpayments::SilentSubscriptions;
 
 /// State of one connection.
 #[derive(Debug, Default)]
@@ -25,6 +28,7 @@ pub(crate) struct ConnectionState {
     scripts: Subscriptions<Script, Status>,
     outpoints: Subscriptions<OutPoint, OutpointStatus>,
     owners: Owners,
+    pub(crate) silent: SilentSubscriptions,
     epoch: Epoch,
 }
 
@@ -49,6 +53,8 @@ pub(crate) enum Admission {
     Run(Work, Option<Subject>),
     /// The state itself knows the answer.
     Answer(Result<Answer, RpcError>),
+    /// The caller answers it with [`ConnectionState::silent`].
+    Silent(SilentRequest),
     /// As [`Self::Answer`], and the connection ends after it.
     Farewell(RpcError),
 }
@@ -60,6 +66,10 @@ pub(crate) enum Settle {
     Sent(SubjectState),
     /// The reply is an error.
     Failed(Subject),
+    /// The reply confirms a subscription to silent payments.
+    Silent(SilentId),
+    /// The reply to a subscription to silent payments is an error.
+    SilentFailed(SilentId),
 }
 
 /// A subscribe request.
@@ -90,7 +100,12 @@ impl Subscribe {
 
 impl Settle {
     /// Returns the effect of the answer to a subscribe request.
-    pub(crate) fn of(subject: Subject, result: &Result<Answer, RpcError>) -> Self {
+    pub(crate) fn of(topic: Topic, result: &Result<Answer, RpcError>) -> Self {
+        let subject = match topic {
+            Topic::Subject(subject) => subject,
+            Topic::Silent(id) if result.is_ok() => return Self::Silent(id),
+            Topic::Silent(id) => return Self::SilentFailed(id),
+        };
         match (subject, result) {
             (Subject::Tip, Ok(Answer::Tip(tip))) => Self::Sent(SubjectState::Tip(*tip)),
             (Subject::Script(script), Ok(Answer::Status(status))) => Self::Sent(SubjectState::Script(script, *status)),
@@ -105,7 +120,8 @@ impl Settle {
     pub(crate) fn failed(self) -> Self {
         match self {
             Self::Sent(state) => Self::Failed(state.subject()),
-            failed @ Self::Failed(_) => failed,
+            Self::Silent(id) => Self::SilentFailed(id),
+            failed @ (Self::Failed(_) | Self::SilentFailed(_)) => failed,
         }
     }
 }
@@ -149,6 +165,7 @@ impl ConnectionState {
         }
         let work = match request {
             Request::Connection(request) => return self.answer(request, software),
+            Request::Silent(request) => return Admission::Silent(request),
             Request::Work(work) => work,
         };
         let subscribe = Subscribe::of(&work);
@@ -256,6 +273,14 @@ impl ConnectionState {
             }
             Settle::Failed(subject) => {
                 self.fail(subject);
+                false
+            }
+            Settle::Silent(id) => {
+                self.silent.settle(id);
+                false
+            }
+            Settle::SilentFailed(id) => {
+                self.silent.fail(id);
                 false
             }
         }

@@ -66,7 +66,7 @@ fn take_to(client: &Client, touched: &Touched, tip: Tip) {
         Touched::Scripts(scripts) => state.touch(scripts),
         Touched::Any => state.touch_all(),
     }
-    if state.has_due() || (tip == Tip::Moved && state.is_tip_due()) {
+    if state.has_due() || state.silent.has_live() || (tip == Tip::Moved && state.is_tip_due()) {
         client.recheck.notify_one();
     }
 }

@@ -20,6 +20,7 @@ use tokio::time::timeout_at;
 
 use crate::limits::Limits;
 use crate::settings::Listener;
+use crate::silentpayments::Access;
 
 /// One connected client.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct Client {
     pub(crate) outbox: Outbox,
     /// Wakes the notifier: an update concerns a subscription, or a reply was older than one.
     pub(crate) recheck: Notify,
+    /// Wakes the scans for silent payments: a subscription has begun, or is to be scanned later.
+    pub(crate) silent_due: Notify,
     /// One permit for each request that is read and not yet answered.
     pub(crate) in_flight: Semaphore,
     in_flight_max: u32,
@@ -49,10 +52,16 @@ impl Client {
             meter,
             is_stalled: AtomicBool::new(false),
             recheck: Notify::new(),
+            silent_due: Notify::new(),
             in_flight: Semaphore::new(in_flight_max as usize),
             in_flight_max,
             state: Mutex::new(ConnectionState::new()),
         })
+    }
+
+    /// Returns the client's access to subscriptions by scan key.
+    pub(crate) fn access(&self) -> Access {
+        Access::of(self.limits().scan_keys, &self.listener.transport, self.meter.address)
     }
 
     /// Returns the bounds of the client's listener.
@@ -86,6 +95,9 @@ impl Client {
             if state.settle(settle, epoch) {
                 self.recheck.notify_one();
             }
+        }
+        if state.silent.has_settled() {
+            self.silent_due.notify_one();
         }
     }
 

@@ -5,6 +5,8 @@
 
 mod notify;
 mod pending_requests;
+mod silent_payments;
+mod silent_requests;
 pub(crate) mod transport;
 
 use std::future::poll_fn;
@@ -62,6 +64,7 @@ pub(crate) async fn run<F: Framing>(
             () = client.outbox.closed() => Ending::Hopeless,
             () = client.meter.disconnected() => Ending::Disconnected,
             () = notify::run(&service, &client) => Ending::Hopeless,
+            () = silent_payments::run(&service, &client) => Ending::Hopeless,
         };
         debug!(?ending, "connection ends");
         let ending = match ending {
@@ -139,7 +142,11 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
         let is_refused = pending.is_refused();
         let mut has_message = true;
         while has_message {
-            if pending.take_message(incoming.take().bytes).await == Presence::SentAway {
+            let presence = pending.take_message(incoming.take().bytes).await;
+            if pending.is_secret() {
+                incoming.wipe();
+            }
+            if presence == Presence::SentAway {
                 pending.end();
                 return Ending::End(CloseCode::Policy);
             }

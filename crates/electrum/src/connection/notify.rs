@@ -1,4 +1,5 @@
-//! Notifications of one client: first the tip, then each followed script or outpoint whose state has changed.
+//! Notifications of one client: first the tip, then silent payments, then each followed script or outpoint whose state
+//! has changed. A wallet learns the scripts of a silent payment by its notification, so this comes first.
 //!
 //! There is no queue. Subjects that are due are a set in the connection's state, filled by `followers`; a client that
 //! reads slowly receives the latest state once it has read.
@@ -11,6 +12,7 @@ use tokio::task::spawn_blocking;
 use tracing::error;
 
 use crate::client::{Age, Client, Epoch};
+use crate::connection::silent_payments;
 use crate::error::RpcError;
 use crate::methods::{headers, outpoints};
 use crate::protocol::{Subject, SubjectState};
@@ -46,6 +48,10 @@ async fn notify_due(service: &Arc<Service>, client: &Client, at: &Arc<Snapshot>,
     if due.first() == Some(&Subject::Tip) {
         let tip = due.remove(0);
         notify(client, vec![(tip, state(at, tip))], epoch);
+    }
+    if client.state().silent.has_live() {
+        // Few clients have any: its state is not part of every connection's.
+        Box::pin(silent_payments::notify(service, client, at)).await;
     }
     let began = Instant::now();
     for chunk in due.chunks(CHUNK) {

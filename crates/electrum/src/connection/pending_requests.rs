@@ -10,11 +10,13 @@ use std::time::Instant;
 use birdhouse_net::{Executor, Turn};
 
 use crate::client::{Admission, Client, ConnectionState};
+use crate::connection::silent_requests::{Admitted, Silent, SilentPayments};
 use crate::error::RpcError;
 use crate::job;
 use crate::job::{Call, Form, Slot, Task};
-use crate::limits::Limits;
-use crate::protocol::{Envelope, Id, Invalid, Item, Line};
+use crate::limits::{Limits, SILENT_BATCH_MAX};
+use crate::protocol::{Envelope, Id, Invalid, Item, Line, Topic};
+use crate::request::holds_scan_key;
 use crate::service::Service;
 
 /// Requests of one job that came in messages of their own, at most.
@@ -34,6 +36,8 @@ pub(super) struct PendingRequests<'a> {
     began: Instant,
     /// Error that answers every request for now: the client has used too much.
     refusal: Option<RpcError>,
+    /// The last message held a scan key, as far as it could be parsed.
+    is_secret: bool,
 }
 
 /// Right of the client to stay connected.
@@ -47,7 +51,12 @@ impl<'a> PendingRequests<'a> {
     /// Begins to collect requests that arrived at `arrived`.
     pub(super) fn new(service: &'a Arc<Service>, client: &'a Arc<Client>, arrived: Instant) -> Self {
         let refusal = client.meter.check(arrived).err().map(RpcError::overdrawn);
-        Self { service, client, calls: Vec::new(), arrived, turn: None, began: arrived, refusal }
+        Self { service, client, calls: Vec::new(), arrived, turn: None, began: arrived, refusal, is_secret: false }
+    }
+
+    /// Returns true if the last message must be wiped.
+    pub(super) fn is_secret(&self) -> bool {
+        self.is_secret
     }
 
     /// Returns true if the client has used too much, and gets errors alone.
@@ -68,6 +77,7 @@ impl<'a> PendingRequests<'a> {
             Ok(Line::Batch(items)) => (Form::Batch, items),
             Err(error) => (Form::Lines, vec![Err(Invalid { id: Id::null(), error })]),
         };
+        self.is_secret = items.iter().any(may_hold_scan_key);
         let permits = self.client.permits(items.len());
         self.client.meter.received(message.len(), items.len());
         let has_permits = self.client.try_take_permits(permits);
@@ -101,8 +111,9 @@ impl<'a> PendingRequests<'a> {
             ),
             refusal: self.refusal.as_ref(),
         };
+        let silent = Silent::new(self.service, self.client);
         let mut state = self.client.state();
-        let admitted = admit(items, &mut state, terms);
+        let admitted = admit(items, &mut state, terms, &silent);
         meter.follows(state.subscriptions());
         admitted
     }
@@ -131,6 +142,11 @@ impl<'a> PendingRequests<'a> {
     }
 }
 
+/// Returns true for a request that holds a scan key, and for what is no request: nobody knows what it holds.
+fn may_hold_scan_key(item: &Item<'_>) -> bool {
+    item.as_ref().map_or(true, |envelope| holds_scan_key(&envelope.method))
+}
+
 fn parse<'a>(message: &'a [u8], limits: &Limits) -> Result<Line<'a>, RpcError> {
     Executor::for_bytes(message.len(), PARSED_INLINE_BYTES).run(|| Line::parse(message, limits))
 }
@@ -146,13 +162,21 @@ struct Terms<'a> {
 }
 
 /// Admits the items of a message in order: one call each.
-fn admit(items: Vec<Item<'_>>, state: &mut ConnectionState, terms: Terms<'_>) -> (Vec<Call>, Presence) {
-    let mut presence = Presence::Stays;
+fn admit(
+    items: Vec<Item<'_>>,
+    state: &mut ConnectionState,
+    terms: Terms<'_>,
+    silent: &impl SilentPayments,
+) -> (Vec<Call>, Presence) {
+    let (mut presence, mut silent_requests) = (Presence::Stays, 0);
     let mut admit_one = |item: Item<'_>| {
         let Envelope { id, method, args } = match item {
             Ok(envelope) => envelope,
             Err(Invalid { id, error }) => return Call::answered(Some(id), None, Err(error)),
         };
+        if holds_scan_key(&method) && !silent.is_known() {
+            return Call::answered(id, None, Err(RpcError::unknown_method(&method)));
+        }
         let request = match state.read(&method, args) {
             Ok(request) => request,
             Err(error) => return Call::answered(id, None, Err(error)),
@@ -162,8 +186,24 @@ fn admit(items: Vec<Item<'_>>, state: &mut ConnectionState, terms: Terms<'_>) ->
             return Call::answered(id, kind, Err(refusal.clone()));
         }
         match state.admit(request, terms.software, terms.subscriptions_max) {
-            Admission::Run(work, subject) => Call { slot: Slot { id, kind, subject }, task: Task::Run(work) },
+            Admission::Run(work, subject) => {
+                Call { slot: Slot { id, kind, topic: subject.map(Topic::Subject) }, task: Task::Run(work) }
+            }
             Admission::Answer(result) => Call::answered(id, kind, result),
+            Admission::Silent(_) if silent_requests == SILENT_BATCH_MAX => {
+                let message =
+                    format_args!("a batch may have at most {SILENT_BATCH_MAX} requests about silent payments");
+                Call::answered(id, kind, Err(RpcError::excessive(message)))
+            }
+            Admission::Silent(request) => {
+                silent_requests += 1;
+                match silent.admit(state, request) {
+                    Ok(Admitted { answer, topic }) => {
+                        Call { slot: Slot { id, kind, topic }, task: Task::Answered(Ok(answer)) }
+                    }
+                    Err(error) => Call::answered(id, kind, Err(error)),
+                }
+            }
             Admission::Farewell(error) => {
                 presence = Presence::SentAway;
                 Call::answered(id, kind, Err(error))
@@ -178,8 +218,48 @@ fn admit(items: Vec<Item<'_>>, state: &mut ConnectionState, terms: Terms<'_>) ->
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::request::{FeeQuery, IndexRequest, MemoryRequest, Read, Work};
+    use crate::protocol::Answer;
+    use crate::request::{FeeQuery, IndexRequest, MemoryRequest, Read, SilentRequest, Work};
     use proptest::prelude::*;
+
+    #[test]
+    fn requests_about_silent_payments_beyond_their_bound_in_a_batch_are_refused() {
+        struct Accepting;
+
+        impl SilentPayments for Accepting {
+            fn is_known(&self) -> bool {
+                true
+            }
+
+            fn admit(&self, _: &mut ConnectionState, _: SilentRequest) -> Result<Admitted, RpcError> {
+                Ok(Admitted { answer: Answer::Null, topic: None })
+            }
+        }
+
+        let (scan, spend) = ("11".repeat(32), format!("02{}", "22".repeat(32)));
+        let method = "blockchain.silentpayments.subscribe";
+        let request = |id: usize| serde_json::json!({ "id": id, "method": method, "params": [scan, spend] });
+        let line = serde_json::Value::from((0..SILENT_BATCH_MAX + 2).map(request).collect::<Vec<_>>()).to_string();
+        let Ok(Line::Batch(items)) = Line::parse(line.as_bytes(), &Limits::default()) else { panic!("a batch") };
+        let terms = Terms { software: "test", subscriptions_max: 10, refusal: None };
+        let (calls, _) = admit(items, &mut ConnectionState::new(), terms, &Accepting);
+        let refused =
+            calls.iter().filter(|call| matches!(&call.task, Task::Answered(Err(error)) if error.is_refusal()));
+        assert_eq!(refused.count(), 2);
+    }
+
+    /// A server without an index of silent payments.
+    struct NoSilentPayments;
+
+    impl SilentPayments for NoSilentPayments {
+        fn is_known(&self) -> bool {
+            false
+        }
+
+        fn admit(&self, _: &mut ConnectionState, _: SilentRequest) -> Result<Admitted, RpcError> {
+            unreachable!("the methods are not known")
+        }
+    }
 
     /// The calls of a line that a fresh client sends.
     fn calls(line: &[u8]) -> Result<Vec<Call>, RpcError> {
@@ -188,7 +268,7 @@ mod tests {
             Line::Single(item) => vec![item],
             Line::Batch(items) => items,
         };
-        Ok(admit(items, &mut ConnectionState::new(), terms).0)
+        Ok(admit(items, &mut ConnectionState::new(), terms, &NoSilentPayments).0)
     }
 
     /// JSON that is nearly a request.

@@ -1,7 +1,7 @@
 //! Admitted requests, as a job takes them.
 
 use crate::error::RpcError;
-use crate::protocol::{Answer, Id, Subject};
+use crate::protocol::{Answer, Id, Topic};
 use crate::request::Work;
 
 /// One admitted request.
@@ -18,14 +18,14 @@ pub(crate) struct Slot {
     pub(crate) id: Option<Id>,
     /// For counting; `None` if the message is no request.
     pub(crate) kind: Option<&'static str>,
-    /// Subject that the request subscribes to, and its reply settles.
-    pub(crate) subject: Option<Subject>,
+    /// Subject or subscription that its reply settles.
+    pub(crate) topic: Option<Topic>,
 }
 
 impl Call {
     /// A request whose result is known, and that subscribes to nothing.
     pub(crate) fn answered(id: Option<Id>, kind: Option<&'static str>, result: Result<Answer, RpcError>) -> Self {
-        Self { slot: Slot { id, kind, subject: None }, task: Task::Answered(result) }
+        Self { slot: Slot { id, kind, topic: None }, task: Task::Answered(result) }
     }
 }
 

@@ -5,15 +5,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use birdhouse_chain::{KnownStatus, Snapshot};
+use birdhouse_chain::{KnownStatus, Snapshot, Tweaks};
 use bitcoin::Txid;
 use tracing::error;
 
 use crate::error::RpcError;
 use crate::methods::{HeaderChain, broadcast, fees, headers, outpoints, scripts, transactions};
-use crate::protocol::Answer;
+use crate::protocol::{Answer, Offer};
 use crate::request::{FeeQuery, IndexRequest, Lane, Lookup, MemoryRequest, NodeRequest, Query, Read};
 use crate::service::{Service, View};
+use crate::silentpayments::Access;
 
 /// Outcome of a read.
 #[derive(Debug)]
@@ -105,7 +106,10 @@ fn memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Ans
     match request {
         MemoryRequest::Ping => Ok(Answer::Null),
         MemoryRequest::PaddedPing(digits) => Ok(Answer::Pong(*digits)),
-        MemoryRequest::Features(form) => Ok(Answer::features(&service.settings, service.index.genesis_hash(), *form)),
+        MemoryRequest::Features(form) => {
+            let offer = silent_payments(service, view);
+            Ok(Answer::features(&service.settings, service.index.genesis_hash(), *form, offer))
+        }
         MemoryRequest::Banner => Ok(Answer::Text(service.settings.banner.clone())),
         MemoryRequest::DonationAddress => Ok(Answer::Text(service.settings.donation_address.clone())),
         MemoryRequest::Peers => Ok(Answer::Peers(service.peers.list())),
@@ -119,6 +123,12 @@ fn memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Ans
         MemoryRequest::FeeHistogram => snapshot(view).map(fees::histogram),
         MemoryRequest::MempoolRecent => snapshot(view).map(fees::recent),
     }
+}
+
+/// Returns whether the client may subscribe to silent payments.
+fn silent_payments(service: &Service, view: &View) -> Offer {
+    let has_index = || Tweaks::among(service.index.derived()).is_some();
+    if view.access == Access::Open && has_index() { Offer::Made } else { Offer::Withheld }
 }
 
 fn index(service: &Service, view: &View, request: &IndexRequest) -> Result<Step, RpcError> {

@@ -45,7 +45,7 @@ pub(crate) fn start(
 ) {
     // First the epoch, then the snapshot: an update in between makes the answer stale, never unnoticed.
     let epoch = client.state().epoch();
-    let view = service.view(client.meter.address, client.limits().reply_bytes);
+    let view = service.view(client);
     let Sorted { slots, answered, reads, asks } = Sorted::new(calls, service, &view);
     let job = Arc::new(Job {
         service: Arc::clone(service),

@@ -66,12 +66,12 @@ impl Replies {
 
     /// Sends the reply to the request at `index`, or adds it to the batch, and counts the request.
     pub(super) fn answer(&self, counters: &Counters, index: usize, lane: Lane, result: &Result<Answer, RpcError>) {
-        let Slot { id, kind, subject } = &self.slots[index];
+        let Slot { id, kind, topic } = &self.slots[index];
         match kind {
             Some(kind) => counters.answered(kind, lane, Outcome::of(result), self.arrived.elapsed()),
             None => counters.invalid(),
         }
-        let mut settle = subject.map(|subject| Settle::of(subject, result));
+        let mut settle = topic.map(|topic| Settle::of(topic, result));
         let mut line = id.as_ref().map(|id| reply(id, result, self.client.limits().reply_bytes));
         if let Some(batch) = &self.batch {
             self.collect(batch, index, line, settle);

@@ -6,7 +6,7 @@ use std::io::{Error, Result};
 use bitcoin::BlockHash;
 use serde::Deserialize;
 
-use crate::protocol::{Answer, FeaturesForm};
+use crate::protocol::{Answer, FeaturesForm, Offer};
 use crate::settings::{Host, Settings};
 
 /// Names of one server that are probed.
@@ -41,7 +41,8 @@ impl Features {
 
     /// Returns this server's own features, as JSON.
     pub(super) fn own(settings: &Settings, genesis_hash: BlockHash) -> String {
-        let features = Answer::features(settings, genesis_hash, FeaturesForm::WithHashFunction);
+        // Each listener has its own, and clients ask it for them.
+        let features = Answer::features(settings, genesis_hash, FeaturesForm::WithHashFunction, Offer::Withheld);
         serde_json::to_string(&features).expect("features are always written to memory")
     }
 

@@ -36,6 +36,7 @@ pub(crate) enum Answer {
         genesis_hash: BlockHash,
         server_version: String,
         form: FeaturesForm,
+        silent_payments: Offer,
     },
     Header([u8; 80]),
     ProvenHeader {
@@ -88,14 +89,29 @@ pub(crate) enum Answer {
     FeeHistogram(Vec<(f64, u64)>),
     Recent(Vec<Arc<MempoolTransaction>>),
     Fees(Fees),
+    /// A subscription to silent payments, as its notifications repeat it.
+    Silent(Box<RawValue>),
 }
 
 impl Answer {
     /// The server's description of itself: `server.features`.
-    pub(crate) fn features(settings: &Settings, genesis_hash: BlockHash, form: FeaturesForm) -> Self {
+    pub(crate) fn features(
+        settings: &Settings,
+        genesis_hash: BlockHash,
+        form: FeaturesForm,
+        silent_payments: Offer,
+    ) -> Self {
         let (hosts, server_version) = (settings.hosts.clone(), settings.server_version.clone());
-        Self::Features { hosts, genesis_hash, server_version, form }
+        Self::Features { hosts, genesis_hash, server_version, form, silent_payments }
     }
+}
+
+/// Offer of a part of the protocol to a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offer {
+    Made,
+    /// The server or the listener does not have it, or the connection is not safe enough for it.
+    Withheld,
 }
 
 /// Members of the answer to `server.features`.

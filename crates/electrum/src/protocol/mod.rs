@@ -8,11 +8,11 @@ mod subject;
 mod version;
 
 pub(crate) use self::answer::{
-    Acceptance, Answer, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, OutpointState, OutpointStatus, Output,
-    PackageError, Peer, Prospect, Status, TipHeader, Utxo, electrum_height,
+    Acceptance, Answer, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, Offer, OutpointState, OutpointStatus,
+    Output, PackageError, Peer, Prospect, Status, TipHeader, Utxo, electrum_height,
 };
 pub(crate) use self::envelope::{Envelope, Id, Invalid, Item, Line};
 pub(crate) use self::params::{Args, BlockName, Object, Padding, Param, PongLength};
 pub(crate) use self::script::{Naming, Script};
-pub(crate) use self::subject::{Subject, SubjectState};
+pub(crate) use self::subject::{SilentId, Subject, SubjectState, Topic};
 pub(crate) use self::version::{Version, VersionRange};

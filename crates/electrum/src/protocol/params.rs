@@ -56,10 +56,12 @@ impl<'a> Args<'a> {
 
     /// Takes the next parameter; returns `None` if it is missing or null.
     pub(crate) fn maybe<T: Param>(&mut self, name: &str) -> Result<Option<T>, RpcError> {
-        match self.take(name).map(RawValue::get) {
-            None | Some("null") => Ok(None),
-            Some(json) => T::parse(name, json).map(Some),
-        }
+        self.maybe_json(name).map(|json| T::parse(name, json)).transpose()
+    }
+
+    /// Takes the next parameter as JSON; returns `None` if it is missing or null.
+    pub(crate) fn maybe_json(&mut self, name: &str) -> Option<&'a str> {
+        self.take(name).map(RawValue::get).filter(|json| *json != "null")
     }
 
     /// Refuses parameters that are left over.

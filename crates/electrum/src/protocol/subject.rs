@@ -15,6 +15,17 @@ pub(crate) enum Subject {
     Unspendable(OutPoint),
 }
 
+/// A subscription to silent payments, by its number in its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SilentId(pub(crate) u32);
+
+/// Subject or subscription that a reply settles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Topic {
+    Subject(Subject),
+    Silent(SilentId),
+}
+
 /// State of a subject at one snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SubjectState {

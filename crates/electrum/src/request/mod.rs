@@ -4,6 +4,9 @@
 //! of a lane matches its own requests and no others.
 
 mod parse;
+mod silent_payments;
+
+pub(crate) use self::silent_payments::{SilentKeys, SilentRequest, SilentStart, SilentSubscribe, holds_scan_key};
 
 use birdhouse_chain::{Height, ScriptHash};
 use bitcoin::{OutPoint, Txid};
@@ -16,6 +19,8 @@ use crate::protocol::{BlockName, FeaturesForm, HeadersForm, Script, VersionRange
 pub(crate) enum Request {
     /// Answered by the state of the connection, as it is admitted.
     Connection(ConnectionRequest),
+    /// Answered by the connection's subscriptions to silent payments, as it is admitted.
+    Silent(SilentRequest),
     /// Left to run after admission.
     Work(Work),
 }
@@ -230,7 +235,7 @@ pub(crate) enum FeeMode {
 impl Request {
     /// Returns the name of every kind of request.
     pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
-        let connection = [ConnectionRequest::VARIANTS, MemoryRequest::VARIANTS];
+        let connection = [ConnectionRequest::VARIANTS, SilentRequest::VARIANTS, MemoryRequest::VARIANTS];
         let index = [Lookup::VARIANTS, Query::VARIANTS, FeeQuery::VARIANTS];
         connection.into_iter().chain(index).chain([NodeRequest::VARIANTS]).flatten().copied()
     }
@@ -239,6 +244,7 @@ impl Request {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Connection(request) => request.into(),
+            Self::Silent(request) => request.into(),
             Self::Work(Work::Read(Read::Memory(request))) => request.into(),
             Self::Work(Work::Read(Read::Index(IndexRequest::Lookup(lookup)))) => lookup.into(),
             Self::Work(Work::Read(Read::Index(IndexRequest::Query(query)))) => query.into(),
@@ -275,6 +281,7 @@ macro_rules! into_request {
 
 into_request! {
     ConnectionRequest => |request| Self::Connection(request);
+    SilentRequest => |request| Self::Silent(request);
     MemoryRequest => |request| Self::Work(Work::Read(Read::Memory(request)));
     Lookup => |lookup| Self::of_index(IndexRequest::Lookup(lookup));
     Query => |query| Self::of_index(IndexRequest::Query(query));

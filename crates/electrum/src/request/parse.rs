@@ -1,9 +1,9 @@
 //! Method names and parameters, and the versions that have them.
 //!
 //! Names of methods and parameters are those of the [protocol documentation], "Protocol Methods". This file alone
-//! decides which version has which method. Methods that only Fulcrum has are served in every version. `scripthash.*`
-//! stays where 1.7 replaces it: the documentation allows more methods than it lists, and a wallet in transition may
-//! use both.
+//! decides which version has which method. Methods that only Fulcrum or Frigate has are served in every version.
+//! `scripthash.*` stays where 1.7 replaces it: the documentation allows more methods than it lists, and a wallet in
+//! transition may use both.
 //!
 //! [protocol documentation]: https://electrum-protocol.readthedocs.io/en/latest/protocol-methods.html
 
@@ -14,7 +14,7 @@ use bitcoin::{OutPoint, ScriptBuf};
 
 use super::{
     BlockDetail, ConnectionRequest, FeeMode, FeeQuery, Lookup, MemoryRequest, NodeRequest, PackageDetail, Query,
-    Request,
+    Request, SilentRequest, silent_payments,
 };
 use crate::error::{RpcError, echo};
 use crate::limits::{PACKAGE_TRANSACTIONS_MAX, PONG_DIGITS_MAX};
@@ -111,6 +111,9 @@ methods! {
     "blockchain.outpoint.unsubscribe" if version >= Version::V1_7 =>
         ConnectionRequest::OutpointUnsubscribe(outpoint(args, "txout_idx")?),
     "blockchain.utxo.get_info" => Query::UtxoInfo(outpoint(args, "out_n")?),
+
+    "blockchain.silentpayments.subscribe" => silent_payments::subscribe(args)?,
+    "blockchain.silentpayments.unsubscribe" => SilentRequest::SilentUnsubscribe(silent_payments::keys(args)?),
 
     "blockchain.transaction.get" => match (args.required("tx_hash")?, args.optional("verbose", false)?) {
         (txid, true) => Request::from(NodeRequest::TransactionVerbose(txid)),

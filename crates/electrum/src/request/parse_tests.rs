@@ -110,7 +110,8 @@ fn methods_come_and_go_with_the_version() {
              blockchain.scripthash.unsubscribe blockchain.scripthash.get_status blockchain.scripthash.get_first_use \
              blockchain.utxo.get_info blockchain.transaction.get blockchain.transaction.get_height \
              blockchain.transaction.get_confirmed_blockhash blockchain.transaction.get_merkle \
-             blockchain.transaction.id_from_pos blockchain.transaction.broadcast mempool.get_fee_histogram",
+             blockchain.transaction.id_from_pos blockchain.transaction.broadcast mempool.get_fee_histogram \
+             blockchain.silentpayments.subscribe blockchain.silentpayments.unsubscribe",
             since(0),
         ),
         ("blockchain.relayfee", [true, true, true, false, false]),

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::limits::Limits;
 use crate::protocol::{
-    Acceptance, FeaturesForm, Fees, FirstUse, HeadersForm, Line as RequestLine, MempoolFees, Naming, OutpointState,
-    OutpointStatus, Output, PackageError, Peer, Prospect, Script, TipHeader, Utxo, Version,
+    Acceptance, FeaturesForm, Fees, FirstUse, HeadersForm, Line as RequestLine, MempoolFees, Naming, Offer,
+    OutpointState, OutpointStatus, Output, PackageError, Peer, Prospect, Script, TipHeader, Utxo, Version,
 };
 use crate::settings::Host;
 
@@ -158,17 +158,20 @@ fn plain_answers() {
 fn features_name_every_host_and_the_versions() {
     let host = Host { name: "example.org".into(), tcp_port: Some(50001), ..Host::default() };
     let onion = Host { name: "z.onion".into(), tcp_port: Some(50001), wss_port: Some(50004), ..Host::default() };
-    for (form, hash_function) in
-        [(FeaturesForm::WithHashFunction, r#""hash_function":"sha256","#), (FeaturesForm::WithoutHashFunction, "")]
-    {
+    let table = [
+        (FeaturesForm::WithHashFunction, Offer::Withheld, r#""hash_function":"sha256","#, ""),
+        (FeaturesForm::WithoutHashFunction, Offer::Made, "", r#","silent_payments":[0]"#),
+    ];
+    for (form, silent_payments, hash_function, versions) in table {
         let (hosts, server_version) = (vec![onion.clone(), host.clone()], "Birdhouse".into());
-        let features = Answer::Features { hosts, genesis_hash: block_hash(), server_version, form };
+        let features = Answer::Features { hosts, genesis_hash: block_hash(), server_version, form, silent_payments };
         let expected = concat!(
             r#"{"hosts":{"example.org":{"tcp_port":50001,"ssl_port":null},"#,
             r#""z.onion":{"tcp_port":50001,"ssl_port":null,"wss_port":50004}},"genesis_hash":"<6>",FUNCTION"#,
-            r#""server_version":"Birdhouse","protocol_min":"1.4","protocol_max":"1.7","pruning":null}"#
+            r#""server_version":"Birdhouse","protocol_min":"1.4","protocol_max":"1.7","pruning":nullVERSIONS}"#
         );
-        assert_results([(features, &expected.replace("FUNCTION", hash_function))]);
+        let expected = expected.replace("FUNCTION", hash_function).replace("VERSIONS", versions);
+        assert_results([(features, &expected)]);
     }
 }
 

@@ -20,8 +20,8 @@ use serde_json::value::RawValue;
 use super::hex::{reversed_hex, txid_hex};
 use crate::limits::HEADERS_MAX;
 use crate::protocol::{
-    Answer, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, OutpointStatus, Peer, TipHeader, Utxo, Version,
-    electrum_height,
+    Answer, FeaturesForm, Fees, FirstUse, HeadersForm, MempoolFees, Offer, OutpointStatus, Peer, TipHeader, Utxo,
+    Version, electrum_height,
 };
 use crate::settings::Host;
 
@@ -54,7 +54,7 @@ impl Serialize for Answer {
             Self::Peers(peers) => out.collect_seq(peers.iter().map(PeerShape)),
             Self::Pong(digits) => object!(out, "data": "0".repeat(*digits as usize)),
             Self::Version { software, version } => (software, version.to_string()).serialize(out),
-            Self::Features { hosts, genesis_hash, server_version, form } => {
+            Self::Features { hosts, genesis_hash, server_version, form, silent_payments } => {
                 let hosts: BTreeMap<&str, &Host> = hosts.iter().map(|host| (host.name.as_str(), host)).collect();
                 object! {
                     out,
@@ -64,7 +64,9 @@ impl Serialize for Answer {
                     "server_version": server_version,
                     "protocol_min": Version::MIN.to_string(),
                     "protocol_max": Version::MAX.to_string(),
-                    "pruning": ()
+                    "pruning": (),
+                    // The versions of addresses, as in Frigate.
+                    "silent_payments"?: (*silent_payments == Offer::Made).then_some([0])
                 }
             }
             Self::Header(header) => out.serialize_str(&hex(header)),
@@ -95,6 +97,7 @@ impl Serialize for Answer {
             Self::Outpoint(state) => state.status.serialize(out),
             Self::Utxo(utxo) => utxo.serialize(out),
             Self::Core(json) => in_one_line(json, out),
+            Self::Silent(object) => object.serialize(out),
             // Fulcrum's method has no -1.
             Self::TransactionHeight(confirmation) => out.serialize_i64(electrum_height(*confirmation).max(0)),
             Self::Block { hash, height, header } => object! {

@@ -40,6 +40,18 @@ pub(crate) struct Counters {
     invalid: AtomicU64,
     latencies: [Latencies; Lane::COUNT],
     pub(crate) slowest: Slowest,
+    silent: [AtomicU64; Silent::COUNT],
+}
+
+/// Figures on silent payments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumCount)]
+pub(crate) enum Silent {
+    /// Transactions that were scanned for a key, in blocks and in the mempool.
+    Scanned,
+    /// Transactions that were found and sent.
+    Found,
+    /// Histories that were sent to their end.
+    Histories,
 }
 
 /// Requests by kind and outcome.
@@ -70,6 +82,12 @@ pub struct Counted {
     pub latencies: Vec<(&'static str, Histogram)>,
     /// Messages of all connections.
     pub traffic: Traffic,
+    /// Transactions that were scanned for silent payments, once for each key.
+    pub silent_scanned: u64,
+    /// Transactions that were sent to subscriptions to silent payments.
+    pub silent_found: u64,
+    /// Histories of silent payments that were sent to their end.
+    pub silent_histories: u64,
 }
 
 /// Durations in buckets.
@@ -109,6 +127,11 @@ impl Counters {
         self.invalid.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts silent payments.
+    pub(crate) fn silent(&self, figure: Silent, count: usize) {
+        self.silent[figure as usize].fetch_add(count as u64, Ordering::Relaxed);
+    }
+
     /// Returns the counts at this moment.
     pub(crate) fn counted(&self, traffic: Traffic) -> Counted {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -121,6 +144,9 @@ impl Counters {
             invalid_requests: count(&self.invalid),
             latencies: Lane::iter().map(|lane| (lane.into(), self.latencies[lane as usize].histogram())).collect(),
             traffic,
+            silent_scanned: count(&self.silent[Silent::Scanned as usize]),
+            silent_found: count(&self.silent[Silent::Found as usize]),
+            silent_histories: count(&self.silent[Silent::Histories as usize]),
         }
     }
 }

@@ -3,8 +3,8 @@
 mod counters;
 mod known_fees;
 
-pub(crate) use self::counters::Counters;
 pub use self::counters::{Counted, Histogram, Outcome};
+pub(crate) use self::counters::{Counters, Silent};
 pub(crate) use self::known_fees::KnownFees;
 
 use std::net::IpAddr;
@@ -13,11 +13,13 @@ use std::sync::Arc;
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{EarlyHeaders, Index, Snapshot, Syncing};
 use birdhouse_net::{PartialMessages, Pool, Reads, Registry, SeatCounters};
-use bitcoin::BlockHash;
+use bitcoin::constants::genesis_block;
+use bitcoin::{BlockHash, Network};
 
-use crate::client::Followers;
+use crate::client::{Client, Followers};
 use crate::peers::Peers;
 use crate::settings::Settings;
+use crate::silentpayments::{Access, SilentRegistry};
 
 /// Bytes of the shortest entry of a history or a list of unspent outputs.
 const ENTRY_BYTES_MIN: usize = r#"{"tx_hash":"","height":0}"#.len() + 64;
@@ -34,6 +36,8 @@ pub(crate) struct Service {
     /// Connections that found no place or had to leave theirs.
     pub(crate) refused: Arc<SeatCounters>,
     pub(crate) counters: Counters,
+    /// Scan keys that clients subscribe with.
+    pub(crate) silent: SilentRegistry,
     /// Turns to read the index and to call the node.
     pub(crate) reads: Arc<Reads>,
     pub(crate) partial: PartialMessages,
@@ -49,6 +53,8 @@ pub(crate) struct View {
     pub(crate) snapshot: Result<Arc<Snapshot>, Syncing>,
     /// Headers of the chain that is being indexed, while there is no snapshot.
     pub(crate) early: Option<EarlyHeaders>,
+    /// Access of the client to subscriptions by scan key.
+    pub(crate) access: Access,
     /// Entries of a list that may fit in one reply. Longer ones are refused before they are read.
     pub(crate) entries_max: usize,
 }
@@ -65,6 +71,7 @@ impl Service {
             registry: Registry::new(settings.keying, settings.connections.clone()),
             refused: Arc::default(),
             counters: Counters::default(),
+            silent: SilentRegistry::new(limits),
             reads: settings.reads.clone().unwrap_or_else(|| limits.reads()),
             partial: PartialMessages::new(limits.partial_message_bytes),
             unsent: Pool::new(limits.unsent_bytes),
@@ -72,11 +79,19 @@ impl Service {
         }
     }
 
-    /// Returns the present view, for a client with this bound on a reply.
-    pub(crate) fn view(&self, from: IpAddr, reply_bytes: usize) -> View {
+    /// Returns the network of the index.
+    pub(crate) fn network(&self) -> Network {
+        let is_genesis = |network: &Network| genesis_block(*network).block_hash() == self.index.genesis_hash();
+        // The others have addresses of one form.
+        [Network::Bitcoin, Network::Regtest].into_iter().find(is_genesis).unwrap_or(Network::Testnet)
+    }
+
+    /// Returns the present view of a client.
+    pub(crate) fn view(&self, client: &Client) -> View {
         let snapshot = self.index.snapshot();
         let early = if snapshot.is_err() { self.index.early_headers() } else { None };
-        View { from, snapshot, early, entries_max: reply_bytes / ENTRY_BYTES_MIN }
+        let entries_max = client.limits().reply_bytes / ENTRY_BYTES_MIN;
+        View { from: client.meter.address, snapshot, early, access: client.access(), entries_max }
     }
 }
 

@@ -10,6 +10,8 @@ mod extras;
 mod inline;
 mod live;
 mod peers;
+mod silent_payments;
+mod silent_sender;
 mod transports;
 mod unconfirmed;
 mod wire;

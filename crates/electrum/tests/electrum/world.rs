@@ -2,10 +2,11 @@
 
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use birdhouse_chain::source::Node;
-use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
-use birdhouse_electrum::{Limits, Listener, Proxy, Settings, Transport};
+use birdhouse_chain::{BuildOptions, DerivedIndex, Index, Profile, Secret, TweakDetail, Tweaks};
+use birdhouse_electrum::{Limits, Listener, Overview, Proxy, Settings, Transport};
 use birdhouse_net::SeatCounts;
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
 use birdhouse_store::MemoryStore;
@@ -35,6 +36,15 @@ pub(crate) struct Server {
     serving: Option<JoinHandle<()>>,
 }
 
+/// The index of silent payments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Silent {
+    Off,
+    /// Empty.
+    Behind,
+    Indexed,
+}
+
 /// Access of the server to the node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum With {
@@ -58,6 +68,32 @@ impl Server {
         let server = Self::open(node, With::Node, settings, listeners);
         server.build();
         server
+    }
+
+    /// Serves the node's chain as it is now, with an index of silent payments or without.
+    pub(crate) fn with_silent_payments(
+        node: &Bitcoind,
+        settings: Settings,
+        listener: Listener,
+        silent: Silent,
+    ) -> Self {
+        let server = Self::open(node, With::Node, settings, vec![(0, listener)]);
+        // A build has no part in an index that it does not know yet.
+        server.build();
+        if silent != Silent::Off {
+            let derived = Tweaks::derived(Network::Regtest, TweakDetail::Scan);
+            let derived = DerivedIndex::open(Arc::new(MemoryStore::new()), derived, 1).unwrap();
+            server.index.set_derived(vec![Arc::new(derived)]);
+        }
+        if silent == Silent::Indexed {
+            server.index_silent_payments();
+        }
+        server
+    }
+
+    /// Brings the index of silent payments to the tip.
+    pub(crate) fn index_silent_payments(&self) {
+        self.index.catch_up_derived(&AtomicBool::new(false)).unwrap();
     }
 
     /// Serves before the index is built.
@@ -100,6 +136,11 @@ impl Server {
     /// Bytes of replies that clients have not read.
     pub(crate) fn unsent_bytes(&self) -> usize {
         self.served.overview().unsent_bytes
+    }
+
+    /// State of the server.
+    pub(crate) fn overview(&self) -> Overview {
+        self.served.overview()
     }
 
     /// Connections that found no place or had to leave theirs.

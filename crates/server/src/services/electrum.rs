@@ -151,6 +151,7 @@ impl Overview for State {
 
     fn metrics(&self, metrics: &mut MetricsWriter<'_>) -> Written {
         requests(&self.overview, metrics)?;
+        silent_payments(&self.overview, metrics)?;
         waits(&self.overview, metrics)
     }
 
@@ -207,6 +208,35 @@ fn requests(overview: &birdhouse_electrum::Overview, metrics: &mut MetricsWriter
         "electrum_subscriptions",
         "Scripts and outpoints that connections subscribe to.",
         count_of(overview.subscriptions),
+    )
+}
+
+fn silent_payments(overview: &birdhouse_electrum::Overview, metrics: &mut MetricsWriter<'_>) -> Written {
+    let counted = &overview.counted;
+    metrics.gauge(
+        "electrum_silent_subscriptions",
+        "Subscriptions to silent payments by scan key.",
+        count_of(overview.silent_subscriptions),
+    )?;
+    metrics.gauge(
+        "electrum_silent_scans",
+        "Histories of silent payments that are scanned, or wait for their turn.",
+        count_of(overview.silent_scans),
+    )?;
+    metrics.counter(
+        "electrum_silent_scanned",
+        "Transactions scanned for silent payments, once for each scan key.",
+        counted.silent_scanned,
+    )?;
+    metrics.counter(
+        "electrum_silent_found",
+        "Transactions sent to subscriptions to silent payments.",
+        counted.silent_found,
+    )?;
+    metrics.counter(
+        "electrum_silent_histories",
+        "Histories of silent payments sent to their end.",
+        counted.silent_histories,
     )
 }
 

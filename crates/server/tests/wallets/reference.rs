@@ -73,7 +73,8 @@ impl Sample {
         let rest_port = free_port().unwrap();
         // The private listener has every endpoint.
         let rest = format!("--rest-private-addr=127.0.0.1:{rest_port}");
-        let flags = [&*rest, "--server-name=Birdhouse (ElectrumX-compatible)", "--banner=Welcome."];
+        let name = "--server-name=Birdhouse (ElectrumX-compatible)";
+        let flags = [&*rest, name, "--banner=Welcome.", "--silent-payments=scan"];
         let server = serve(&node, Home::Temporary, &flags);
         let [alice, bob] = [alice, bob].map(|lock| chain.wallet().script_pubkey(lock));
         Self { server, node, chain, rest_port, alice, bob, funding, spending, payment, package: [parent, child] }

@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-node", &["birdhouse-chain"]),
     ("birdhouse-clients", &[]),
     ("birdhouse-net", &["birdhouse-clients"]),
-    ("birdhouse-electrum", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net"]),
+    ("birdhouse-electrum", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net", "birdhouse-silentpayments"]),
     ("birdhouse-esplora", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net"]),
     ("birdhouse-web", &[]),
     ("birdhouse-dashboard", &["birdhouse-web"]),

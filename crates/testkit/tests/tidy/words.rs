@@ -76,6 +76,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("electrum", "Session", "the lane of requests that change the protocol's session"),
     ("electrum", "SessionRequest", "the lane of requests that change the protocol's session"),
     ("electrum", "SessionKind", "the lane of requests that change the protocol's session"),
+    ("electrum", "next_arrival", "the next transaction of `chain`'s mempool"),
     ("", "process_group", "std::process::CommandExt"),
     ("electrum", "Visit", "the source of blocks that its tests stand before"),
     ("", "Visitor", "serde"),

@@ -93,10 +93,33 @@ fn the_manual_shows_every_method_with_a_real_reply() {
     outputs(&mut book, &sample, &mut newest);
     transactions(&mut book, &sample, &mut wire);
     mempool(&mut book, &sample, &mut wire, &mut newest);
+    silent_payments(&mut book, &sample);
     notifications(&mut book, &sample);
     golden(PAGE, "## Server\n", &(book.text.trim_end().to_owned() + "\n"));
     let known: BTreeSet<String> = methods().map(str::to_owned).collect();
     assert_eq!(known.difference(&book.named).collect::<Vec<_>>(), [""; 0], "methods without an example");
+}
+
+/// Keys of the first receiver in the vectors of BIP 352, which everybody knows.
+const SCAN_KEY: &str = "0f694e068028a717f8af6b9411f9a133dd3565258714cc226594b34db90c1f2c";
+const SPEND_KEY: &str = "025cc9856d6f8375350e123978daac200c260cb5b5ae83106cab90484dcd8fcf36";
+
+fn silent_payments(book: &mut Book, sample: &Sample) {
+    let (subscribe, params) = ("blockchain.silentpayments.subscribe", json!([SCAN_KEY, SPEND_KEY, 100, [7]]));
+    // The index is computed in the background.
+    let mut other = Wire::connect(sample, "1.6");
+    while other.ask(subscribe, &params)[1].contains("silent payments index at") {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    book.section("Silent payments");
+    let mut wire = Wire::connect(sample, "1.6");
+    let [request, reply] = wire.ask(subscribe, &params);
+    let lines = [format!("> {request}"), format!("< {reply}"), format!("< {}", wire.line())];
+    let meaning =
+        "Payments to the address of a scan key, here that of BIP 352's first vector; progress 1.0 ends the history.";
+    book.push(subscribe, meaning, &lines);
+    let keys = json!([SCAN_KEY, SPEND_KEY]);
+    book.ask(&mut wire, "blockchain.silentpayments.unsubscribe", "Ends these notifications.", &keys);
 }
 
 /// Returns the names of all methods that the server parses.
