@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use birdhouse_chain::{Height, Snapshot, Tweaks};
-use birdhouse_silentpayments::{KeyError, ScanKey};
+use birdhouse_silentpayments::{Address, AddressNetwork, KeyError, ScanKey};
 
 use crate::client::{Client, ConnectionState};
 use crate::error::RpcError;
 use crate::protocol::{Answer, Topic};
 use crate::request::{SilentKeys, SilentRequest, SilentStart, SilentSubscribe};
 use crate::service::Service;
-use crate::silentpayments::{Access, Cursor, Entry, Extent, Permits, address, object};
+use crate::silentpayments::{Access, Cursor, Entry, Extent, Permits, object};
 
 /// Seconds by which the time of a block may be ahead of its making.
 const TIME_AHEAD: u32 = 7_200;
@@ -46,7 +46,7 @@ impl SilentPayments for Silent<'_> {
         match request {
             SilentRequest::SilentSubscribe(subscribe) => self.subscribe(state, &subscribe),
             SilentRequest::SilentUnsubscribe(keys) => {
-                let address = self.address(&keys)?;
+                let address = self.address(&scan_key(&keys, &[])?);
                 state.silent.leave(&address);
                 Ok(Admitted { answer: Answer::Text(address), topic: None })
             }
@@ -71,8 +71,8 @@ impl<'a> Silent<'a> {
         }
         let at = self.service.index.snapshot()?;
         self.check_index(&at)?;
-        let address = self.address(keys)?;
-        let key = ScanKey::new(&keys.scan, &keys.spend, labels).map_err(invalid_key)?;
+        let key = scan_key(keys, labels)?;
+        let address = self.address(&key);
         let most = self.client.limits().silent_subscriptions;
         if !state.silent.contains(&address) && state.silent.len() >= most {
             let message = format!("subscription limit reached ({most}) for this connection");
@@ -106,9 +106,9 @@ impl<'a> Silent<'a> {
         Err(RpcError::silent_index(covered.saturating_sub(1), tip))
     }
 
-    fn address(self, keys: &SilentKeys) -> Result<String, RpcError> {
-        let network = self.service.network();
-        address(keys, network).ok_or_else(|| invalid_key(KeyError::Scan))
+    /// Returns the address of a key, as wallets write it: they find their subscription by this text.
+    fn address(self, key: &ScanKey) -> String {
+        Address::of(key, AddressNetwork::of(self.service.network())).to_string()
     }
 }
 
@@ -138,6 +138,7 @@ fn first_at(at: &Snapshot, time: u32) -> u32 {
     low
 }
 
-fn invalid_key(error: KeyError) -> RpcError {
-    RpcError::invalid_params(format!("invalid scan/spend key: {error}"))
+fn scan_key(keys: &SilentKeys, labels: &[u32]) -> Result<ScanKey, RpcError> {
+    let invalid = |error: KeyError| RpcError::invalid_params(format!("invalid scan/spend key: {error}"));
+    ScanKey::new(&keys.scan, &keys.spend, labels).map_err(invalid)
 }

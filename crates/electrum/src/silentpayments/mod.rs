@@ -2,8 +2,7 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `access` | the connections that may subscribe
-//! | `address` | the address of two keys, as wallets write it |
+//! | `access` | the connections that may subscribe |
 //! | `cursor` | the blocks that a subscription has scanned, and where its chain left ours |
 //! | `sent` | the transactions that a client has received, so that it receives none twice |
 //! | `subscription`, `subscriptions` | what is due to one client, and when |
@@ -22,7 +21,6 @@
 //! [`FIRST_NOTIFICATION`]: subscription::FIRST_NOTIFICATION
 
 mod access;
-mod address;
 mod cursor;
 mod notification;
 mod piece;
@@ -33,7 +31,6 @@ mod subscription;
 mod subscriptions;
 
 pub(crate) use self::access::Access;
-pub(crate) use self::address::address;
 pub(crate) use self::cursor::Cursor;
 pub(crate) use self::notification::object;
 pub(crate) use self::piece::{Piece, Proof, find_unconfirmed};
