@@ -38,7 +38,8 @@ pub struct DamagedTweak {
 ///
 /// It is wiped when it is dropped, and has no form for a log.
 pub struct ScanKey {
-    scan: Zeroizing<[u8; 32]>,
+    /// On the heap, so that a key that is moved leaves no copy behind.
+    scan: Box<Zeroizing<[u8; 32]>>,
     spend: PublicKey,
     labels: Vec<Label>,
 }
@@ -73,7 +74,9 @@ impl ScanKey {
         numbers.dedup();
         // A label whose hash is no scalar does not exist: its probability is 2^-128.
         let labels = numbers.into_iter().filter_map(|number| Label::new(scan, number)).collect();
-        Ok(Self { scan: Zeroizing::new(*scan), spend, labels })
+        let mut own = Box::new(Zeroizing::new([0; 32]));
+        own.copy_from_slice(scan);
+        Ok(Self { scan: own, spend, labels })
     }
 
     /// Finds the outputs of a transaction that pay this key, in the order in which their sender counted them. `outputs`
@@ -105,6 +108,16 @@ impl ScanKey {
         Ok(payments)
     }
 
+    /// Returns true if an output of a transaction has the key of output 0, without a label or with one. Later outputs
+    /// are the wallet's work. `outputs` are the x coordinates of the taproot outputs.
+    ///
+    /// # Errors
+    /// The tweak is not a point.
+    pub fn is_paid(&self, tweak: &[u8; TWEAK_BYTES], outputs: &[[u8; 32]]) -> Result<bool, DamagedTweak> {
+        let secret = self.shared_secret(tweak).ok_or(DamagedTweak { row: 0 })?;
+        Ok(self.candidates(&secret, 0).iter().flatten().any(|key| outputs.contains(key)))
+    }
+
     /// The private scan key.
     pub(crate) fn scan(&self) -> &[u8; 32] {
         &self.scan
@@ -123,7 +136,7 @@ impl ScanKey {
     /// The secret that sender and receiver share, a compressed point; `None` if the tweak is not a point.
     pub(crate) fn shared_secret(&self, tweak: &[u8; TWEAK_BYTES]) -> Option<Zeroizing<[u8; 33]>> {
         let tweak = PublicKey::from_slice(tweak).ok()?;
-        let scan = Scalar::from_be_bytes(*self.scan).expect("the scan key is below the order");
+        let scan = Scalar::from_be_bytes(**self.scan).expect("the scan key is below the order");
         let secret = tweak.mul_tweak(SECP256K1, &scan).expect("the scan key is not zero");
         Some(Zeroizing::new(secret.serialize()))
     }

@@ -33,7 +33,7 @@ impl Tweaks {
     /// # Errors
     /// Failures of the store and of the node's files, and damage of the rows.
     pub fn find(&self, at: &Snapshot, scanner: &Scanner, heights: Range<Height>) -> Result<Option<Vec<Found>>> {
-        let Some(rows) = self.read(at, heights)? else { return Ok(None) };
+        let Some(rows) = self.read_prefixes(at, heights)? else { return Ok(None) };
         let rows: Vec<TweakRow<'_>> = rows.iter().collect();
         let scanned: Vec<Row<'_>> = rows.iter().map(|row| Row { tweak: row.tweak, prefixes: row.prefixes }).collect();
         let hits = scanner.scan(&scanned).map_err(|damaged| damage(damaged, &rows))?;
@@ -50,44 +50,56 @@ impl Tweaks {
         scanner: &Scanner,
         transactions: impl Iterator<Item = &'a Arc<MempoolTransaction>>,
     ) -> Result<Vec<Found>> {
-        let mut found = Vec::new();
-        for transaction in transactions {
-            let Some(tweak) = transaction.tweak() else { continue };
-            let keys = taproot_keys(&transaction.raw)?;
-            let prefixes: Vec<[u8; PREFIX_BYTES]> = keys.iter().map(|key| *prefix(key)).collect();
-            let is_hit =
-                scanner.scan(&[Row { tweak, prefixes: &prefixes }]).map_err(|_| Error::unreadable_transaction());
-            if !is_hit?.is_empty() && pays(scanner, tweak, &keys)? {
-                found.push(Found { height: None, txid: transaction.txid, tweak: *tweak });
-            }
-        }
-        Ok(found)
+        let candidates = transactions.filter_map(|transaction| Candidate::of(transaction).transpose());
+        let candidates = candidates.collect::<Result<Vec<Candidate<'_>>>>()?;
+        let rows = candidates.iter().map(|one| Row { tweak: one.tweak, prefixes: &one.prefixes });
+        let hits = scanner.scan(&rows.collect::<Vec<_>>()).map_err(|_| Error::unreadable_transaction())?;
+        let found = hits.into_iter().map(|hit| {
+            let Candidate { transaction, tweak, ref keys, .. } = candidates[hit];
+            let is_paid = is_paid(scanner, tweak, keys)?;
+            Ok(is_paid.then_some(Found { height: None, txid: transaction.txid, tweak: *tweak }))
+        });
+        found.filter_map(Result::transpose).collect()
+    }
+}
+
+/// An unconfirmed transaction that may pay a key.
+struct Candidate<'a> {
+    transaction: &'a MempoolTransaction,
+    tweak: &'a [u8; TWEAK_BYTES],
+    keys: Vec<[u8; 32]>,
+    /// The first bytes of each key.
+    prefixes: Vec<[u8; PREFIX_BYTES]>,
+}
+
+impl<'a> Candidate<'a> {
+    /// `None` if the transaction has no tweak.
+    fn of(transaction: &'a MempoolTransaction) -> Result<Option<Self>> {
+        let Some(tweak) = transaction.tweak() else { return Ok(None) };
+        let keys = taproot_keys(&transaction.raw)?;
+        let prefixes = keys.iter().map(|key| *key.first_chunk().expect("a key is longer")).collect();
+        Ok(Some(Self { transaction, tweak, keys, prefixes }))
     }
 }
 
 /// Returns a hit if the transaction itself proves it. One of 2^32 rows is hit by accident.
 fn proved(at: &Snapshot, scanner: &Scanner, row: &TweakRow<'_>) -> Result<Option<Found>> {
     let Some(raw) = at.raw_at(row.height, row.position)? else { return Err(Error::unreadable_transaction()) };
-    if !pays(scanner, row.tweak, &taproot_keys(&raw)?)? {
+    if !is_paid(scanner, row.tweak, &taproot_keys(&raw)?)? {
         return Ok(None);
     }
     let txid = Txid::from_byte_array(txid_of(&raw).map_err(Error::unreadable_block)?);
     Ok(Some(Found { height: Some(row.height), txid, tweak: *row.tweak }))
 }
 
-fn pays(scanner: &Scanner, tweak: &[u8; TWEAK_BYTES], keys: &[[u8; 32]]) -> Result<bool> {
-    let payments = scanner.key().payments(tweak, keys).map_err(|_| Error::unreadable_transaction())?;
-    Ok(!payments.is_empty())
+fn is_paid(scanner: &Scanner, tweak: &[u8; TWEAK_BYTES], keys: &[[u8; 32]]) -> Result<bool> {
+    scanner.key().is_paid(tweak, keys).map_err(|_| Error::unreadable_transaction())
 }
 
 /// Returns the keys of the taproot outputs of a serialised transaction.
 fn taproot_keys(raw: &[u8]) -> Result<Vec<[u8; 32]>> {
     let transaction = Block::of_transaction(raw).map_err(Error::unreadable_block)?;
     Ok(transaction.outputs.iter().filter_map(|output| taproot_key(output.script).copied()).collect())
-}
-
-fn prefix(key: &[u8; 32]) -> &[u8; PREFIX_BYTES] {
-    key.first_chunk().expect("a key is longer")
 }
 
 fn damage(DamagedTweak { row }: DamagedTweak, rows: &[TweakRow<'_>]) -> Error {

@@ -77,14 +77,29 @@ impl Tweaks {
     /// # Errors
     /// Failures of the store, and damage of the rows.
     pub fn read(&self, at: &Snapshot, heights: Range<Height>) -> Result<Option<TweakRows>> {
-        let ends = self.index.ends(at, TRANSACTIONS, heights.clone())?;
-        let read = |array| self.index.read(at, array, heights.clone());
-        let (transactions, prefixes) = (read(TRANSACTIONS)?, read(PREFIXES)?);
         let outputs = match self.detail {
             TweakDetail::Scan => None,
-            TweakDetail::Full => read(OUTPUTS)?,
+            TweakDetail::Full => match self.index.read(at, OUTPUTS, heights.clone())? {
+                None => return Ok(None),
+                outputs => outputs,
+            },
         };
+        self.read_with(at, heights, outputs.as_deref())
+    }
+
+    /// Reads as [`Self::read`], without the outputs: all that a scan needs.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn read_prefixes(&self, at: &Snapshot, heights: Range<Height>) -> Result<Option<TweakRows>> {
+        self.read_with(at, heights, None)
+    }
+
+    fn read_with(&self, at: &Snapshot, heights: Range<Height>, outputs: Option<&[u8]>) -> Result<Option<TweakRows>> {
+        let ends = self.index.ends(at, TRANSACTIONS, heights.clone())?;
+        let transactions = self.index.read(at, TRANSACTIONS, heights.clone())?;
+        let prefixes = self.index.read(at, PREFIXES, heights.clone())?;
         let (Some(ends), Some(transactions), Some(prefixes)) = (ends, transactions, prefixes) else { return Ok(None) };
-        TweakRows::new(heights.start, ends, &transactions, &prefixes, outputs.as_deref()).map(Some)
+        TweakRows::new(heights.start, ends, &transactions, &prefixes, outputs).map(Some)
     }
 }

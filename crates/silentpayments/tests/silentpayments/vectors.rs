@@ -127,6 +127,7 @@ fn payments_are_those_of_the_vectors() {
         let key = ScanKey::new(&receiver.scan, &receiver.spend.serialize(), &receiver.labels).unwrap();
         let payments = key.payments(&tweak, &vector.outputs).unwrap();
         let model = receiver.payments(&tweak, &vector.outputs, Mistake::None);
+        assert_eq!(key.is_paid(&tweak, &vector.outputs), Ok(!model.is_empty()), "case {}", vector.case);
         let keys: Vec<_> = payments.iter().map(|payment| vector.outputs[payment.output]).collect();
         assert!(keys.iter().eq(model.iter().map(|(_, key)| key)), "case {}", vector.case);
         assert!(vector.accepts(model), "case {}", vector.case);
