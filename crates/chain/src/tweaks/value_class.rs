@@ -1,7 +1,7 @@
 //! Values of outputs, as coarse as the limits that clients ask for.
 
 /// The limits in satoshis that clients ask for. Some mean values at or above a limit, others only those above it.
-const LIMITS: [u64; 7] = [330, 546, 600, 1000, 3750, 10_000, 100_000];
+const LIMITS: [u64; 8] = [0, 330, 546, 600, 1000, 3750, 10_000, 100_000];
 
 /// The number of bounds that a value has reached: each limit is one, and the next satoshi is another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +14,7 @@ impl ValueClass {
         Self(reached.sum())
     }
 
-    /// Returns true for values of at least `sats`, where this is one of the limits 330, 546, 600, 1000, 3750, 10 000
+    /// Returns true for values of at least `sats`, where this is one of the limits 0, 330, 546, 600, 1000, 3750, 10 000
     /// and 100 000. For any other it means the next lower one, and so lets more pass.
     pub fn is_at_least(self, sats: u64) -> bool {
         self >= Self::of(sats)
@@ -33,12 +33,12 @@ mod tests {
 
     #[test]
     fn limits_are_exact_and_others_let_no_fewer_pass() {
-        let values = || LIMITS.iter().flat_map(|limit| limit - 2..=limit + 2).chain([0, 1, u64::MAX]);
+        let values = || LIMITS.iter().flat_map(|limit| limit.saturating_sub(2)..=limit + 2).chain([0, 1, u64::MAX]);
         for (value, limit) in values().flat_map(|value| LIMITS.iter().map(move |limit| (value, *limit))) {
             assert_eq!(ValueClass::of(value).is_above(limit), value > limit, "{value} > {limit}");
             assert_eq!(ValueClass::of(value).is_at_least(limit), value >= limit, "{value} >= {limit}");
         }
-        for (value, limit) in values().flat_map(|value| [0, 1, 329, 999, 5000, 1 << 40].map(|limit| (value, limit))) {
+        for (value, limit) in values().flat_map(|value| [1, 329, 999, 5000, 1 << 40].map(|limit| (value, limit))) {
             assert!(ValueClass::of(value).is_above(limit) || value <= limit, "{value} > {limit}");
             assert!(ValueClass::of(value).is_at_least(limit) || value < limit, "{value} >= {limit}");
         }

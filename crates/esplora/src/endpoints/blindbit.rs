@@ -78,7 +78,7 @@ fn name(network: Network) -> &'static str {
 }
 
 fn tweaks(question: &Question<'_>) -> Answer {
-    let Some(block) = Block::named(question)? else { return no_block(question) };
+    let Some(block) = Block::named(question, TweakDetail::Scan)? else { return no_block(question) };
     block.reply(question, Each::of(block.rows().map(|row| row.tweak.to_lower_hex_string())))
 }
 
@@ -86,7 +86,7 @@ fn compute_index(question: &Question<'_>) -> Answer {
     if of(question)?.detail() != TweakDetail::Full {
         return Err(Failure::unavailable("this server keeps no keys of outputs: its setting silent-payments is scan"));
     }
-    let Some(block) = Block::named(question)? else { return no_block(question) };
+    let Some(block) = Block::named(question, TweakDetail::Full)? else { return no_block(question) };
     let txids = question.at.txids_of_block(block.height)?.unwrap_or_default();
     let items = block.rows().filter_map(|row| Some(item(&row, *txids.get(row.position as usize)?)));
     block.reply(question, Each::of(items))
@@ -117,12 +117,12 @@ struct Block {
 
 impl Block {
     /// Returns the block that the path names; `None` if there is none.
-    fn named(question: &Question<'_>) -> Result<Option<Self>, Failure> {
+    fn named(question: &Question<'_>, detail: TweakDetail) -> Result<Option<Self>, Failure> {
         let (at, tweaks) = (question.at, of(question)?);
         let Ok(height) = question.params.number("height").map(Height) else { return Ok(None) };
         let Some(hash) = at.block_hash(height) else { return Ok(None) };
         covered(question, tweaks, height.0 + 1)?;
-        Ok(Some(Self { height, hash, rows: rows_of(tweaks, at, height)? }))
+        Ok(Some(Self { height, hash, rows: rows_of(tweaks, at, height, detail)? }))
     }
 
     fn rows(&self) -> impl Iterator<Item = TweakRow<'_>> {

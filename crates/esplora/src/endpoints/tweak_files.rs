@@ -6,12 +6,12 @@
 //! for each block: number of tweaks, CompactSize | the tweaks, 33 bytes each, in the order of the block
 //! ```
 //!
-//! A file of the dust limit D has the transactions whose largest taproot output is above D; 0 stands for all. It leaves
-//! whole transactions out: without its first output, nobody finds the second one of a payment.
+//! A file of the dust limit D has the transactions whose largest taproot output is above D satoshis. It leaves whole
+//! transactions out: without its first output, nobody finds the second one of a payment.
 
 use std::ops::Range;
 
-use birdhouse_chain::{Error, Height, Snapshot, TweakRow, TweakRows, Tweaks, put_compact_size};
+use birdhouse_chain::{Error, Height, Snapshot, TweakDetail, TweakRow, TweakRows, Tweaks, put_compact_size};
 use bitcoin::Network;
 
 use super::block_dn::{cache, file};
@@ -97,13 +97,23 @@ pub(super) fn covered(question: &Question<'_>, tweaks: &Tweaks, end: u32) -> Res
 }
 
 /// Returns the rows of a block that is covered; `None` below the first one that has any.
-pub(super) fn rows_of(tweaks: &Tweaks, at: &Snapshot, height: Height) -> Result<Option<TweakRows>, Error> {
+pub(super) fn rows_of(
+    tweaks: &Tweaks,
+    at: &Snapshot,
+    height: Height,
+    detail: TweakDetail,
+) -> Result<Option<TweakRows>, Error> {
     if height < tweaks.start() {
         return Ok(None);
     }
     at.charge_step()?;
+    let heights = height..Height(height.0 + 1);
+    let rows = match detail {
+        TweakDetail::Scan => tweaks.read_prefixes(at, heights)?,
+        TweakDetail::Full => tweaks.read(at, heights)?,
+    };
     // Of a snapshot that has left the chain meanwhile, the rows are not known any more.
-    tweaks.read(at, height..Height(height.0 + 1))?.ok_or(Error::NoBlocks).map(Some)
+    rows.ok_or(Error::NoBlocks).map(Some)
 }
 
 impl FilePart {
@@ -161,12 +171,12 @@ impl TweakFile {
     }
 
     fn read(&self, at: &Snapshot, height: u32) -> Result<Option<TweakRows>, Error> {
-        rows_of(&self.tweaks, at, Height(height))
+        rows_of(&self.tweaks, at, Height(height), TweakDetail::Scan)
     }
 
     /// Returns the tweaks of a block that the file has.
     fn tweaks_of<'a>(&self, rows: Option<&'a TweakRows>) -> Vec<&'a [u8; TWEAK_BYTES]> {
-        let is_in = |row: &TweakRow<'_>| self.dust == 0 || row.largest.is_above(self.dust);
+        let is_in = |row: &TweakRow<'_>| row.largest.is_above(self.dust);
         rows.into_iter().flat_map(TweakRows::iter).filter(is_in).map(|row| row.tweak).collect()
     }
 }

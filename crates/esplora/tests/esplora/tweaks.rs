@@ -2,6 +2,7 @@
 
 use birdhouse_chain::TweakDetail;
 use birdhouse_esplora::Limits;
+use birdhouse_testkit::openapi::OpenApi;
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
 use bitcoin::Network;
@@ -13,15 +14,14 @@ use crate::world::{Got, Rest, World};
 
 const LIMITS: [u64; 4] = [0, 600, 1000, 3750];
 
-/// A file, as block-dn's README describes it. No block of a test has 253 tweaks.
+/// A file, as block-dn writes it (`serializeSPTweaks`). No block of a test has 253 tweaks.
 fn file(blocks: &[Vec<Eligible>], start: usize, dust: u64) -> Vec<u8> {
     let mut file = Network::Regtest.magic().to_bytes().to_vec();
     file.extend([0, 2]);
     file.extend(u32::try_from(start).unwrap().to_le_bytes());
     file.extend(dust.to_le_bytes());
     for block in blocks.iter().skip(start).take(2000) {
-        // A limit of 0 leaves nothing out.
-        let left: Vec<_> = block.iter().filter(|one| dust == 0 || one.largest > dust).collect();
+        let left: Vec<_> = block.iter().filter(|one| one.largest > dust).collect();
         file.push(u8::try_from(left.len()).unwrap());
         for one in left {
             file.extend(one.tweak);
@@ -40,6 +40,9 @@ fn pay_around_the_limits(world: &mut World) {
     let several = [(401, 330), (402, 5000), (403, 700)].map(|(salt, sats)| Payment::to_lock(lock(salt), sats));
     world.live.pay(&several).unwrap();
     world.live.mine().unwrap();
+    let coin = world.live.confirmed_coins().remove(0);
+    let worthless = world.live.sign(&[coin], &[Payment::to_lock(lock(404), 0)]);
+    world.live.mine_these(vec![worthless]).unwrap();
     world.sync();
 }
 
@@ -55,6 +58,7 @@ fn files_have_the_tweaks_of_the_model_above_each_limit() {
     assert_eq!((behind.status, behind.header("retry-after")), (503, "10"), "{}", behind.text());
     world.rest.compute_derived();
     let blocks = eligible(world.live.ledger());
+    assert!(blocks.iter().flatten().any(|one| one.largest == 0), "one pays nothing");
     let files = LIMITS.map(|dust| {
         let got = get(&world, 0, dust);
         assert_eq!((got.status, got.header("content-type")), (200, "application/octet-stream"), "{dust}");
@@ -157,18 +161,24 @@ fn blindbit_has_the_tweaks_of_each_block_with_its_hash() {
     assert_eq!(world.rest.get("/blindbit/tweaks/50").status, 503, "none is computed yet");
     world.rest.compute_derived();
     let blocks = eligible(world.live.ledger());
+    let document = OpenApi::new(world.rest.json("/openapi.json"));
+    let checked = |path: &str, height: usize| {
+        let answer = world.rest.json(&path.replace("{height}", &height.to_string()));
+        assert_eq!(document.check("GET", path, &answer), Ok(()), "{path}");
+        answer
+    };
     for (height, (mined, expected)) in world.live.ledger().chain().iter().zip(&blocks).enumerate() {
         let block = json!({ "block_hash": mined.hash.to_string(), "block_height": height });
         let answer = |index: Vec<Value>| json!({ "block_identifier": block, "index": index });
         let tweaks = expected.iter().map(|one| json!(one.tweak.to_lower_hex_string())).collect();
-        assert_eq!(world.rest.json(&format!("/blindbit/tweaks/{height}")), answer(tweaks));
+        assert_eq!(checked("/blindbit/tweaks/{height}", height), answer(tweaks));
         let items = expected.iter().map(|one| {
             let keys: Vec<String> = one.keys.iter().map(|key| key[..8].to_lower_hex_string()).collect();
             json!({ "txid": one.txid.to_string(), "tweak": one.tweak.to_lower_hex_string(), "outputs": keys })
         });
-        assert_eq!(world.rest.json(&format!("/blindbit/compute-index/{height}")), answer(items.collect()));
+        assert_eq!(checked("/blindbit/compute-index/{height}", height), answer(items.collect()));
     }
-    let info = world.rest.json("/blindbit/info");
+    let info = checked("/blindbit/info", 0);
     assert_eq!((&info["network"], &info["height"]), (&json!("regtest"), &json!(blocks.len() - 1)));
     for height in ["x", "-1", &blocks.len().to_string()] {
         let got = world.rest.get(&format!("/blindbit/tweaks/{height}"));
