@@ -89,6 +89,8 @@ pub struct Incoming<R, F> {
     buffer: Vec<u8>,
     /// Start of the bytes that are not used up.
     start: usize,
+    /// End of the used up bytes that are overwritten.
+    wiped: usize,
     /// The result of cutting there, if it was tried.
     found: Option<Cut>,
     /// The message that was taken last, if it is not in the buffer.
@@ -127,6 +129,7 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
             held: None,
             buffer: read,
             start: 0,
+            wiped: 0,
             found: None,
             inflated: Vec::new(),
             silent_until: None,
@@ -268,9 +271,12 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
 
     /// Overwrites the messages that were taken, because one holds a secret.
     pub fn wipe(&mut self) {
-        self.buffer[..self.start].zeroize();
-        // What was moved to the front before is there still.
-        self.buffer.spare_capacity_mut().zeroize();
+        self.buffer[self.wiped..self.start].zeroize();
+        if self.wiped == 0 {
+            // What was moved to the front before is there still.
+            self.buffer.spare_capacity_mut().zeroize();
+        }
+        self.wiped = self.start;
         self.inflated.zeroize();
     }
 
@@ -296,14 +302,14 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
     pub fn release_all(&mut self) {
         self.buffer = Vec::with_capacity(KEEP_BYTES);
         self.inflated = Vec::new();
-        (self.held, self.start, self.found) = (None, 0, None);
+        (self.held, self.start, self.wiped, self.found) = (None, 0, 0, None);
     }
 
     /// Makes room to read into. False if that would take more than all connections together may have.
     fn make_room(&mut self) -> bool {
         let was_full = self.buffer.len() == self.buffer.capacity();
         self.buffer.drain(..self.start);
-        self.start = 0;
+        (self.start, self.wiped) = (0, 0);
         if self.inflated.capacity() > 0 {
             self.inflated = Vec::new();
         }
