@@ -74,6 +74,7 @@ pub(super) fn open(options: &Options, network: Network, index_dir: &Path) -> Res
     let mut opened = Vec::new();
     for kind in KINDS {
         let folder = kind.folder(index_dir);
+        remove_rest(&folder)?;
         match (kind.wanted)(options) {
             Wanted::Form(number) => opened.push(kind.open(&(kind.forms)(network)[number], folder)?),
             Wanted::Off if folder.exists() => kind.remove(&folder, "it is switched off")?,
@@ -105,7 +106,10 @@ impl Kind {
     }
 
     fn remove(&self, folder: &Path, reason: &str) -> Result<()> {
-        fs::remove_dir_all(folder).with_context(|| format!("failed to remove {}", folder.display()))?;
+        // Under another name first: a crash must not leave a part of a store where one is opened.
+        let renamed = fs::rename(folder, removed(folder));
+        renamed.with_context(|| format!("failed to rename {}", folder.display()))?;
+        remove_rest(folder)?;
         tracing::warn!(index = self.name, folder = %folder.display(), reason, "removed a derived index");
         Ok(())
     }
@@ -116,6 +120,20 @@ impl Kind {
         let first = opened.next().expect("a kind has a form");
         opened.fold(first, |found, next| if matches!(found, Err(Error::OtherFormat { .. })) { next } else { found })
     }
+}
+
+/// Returns the name of a folder while it is removed.
+fn removed(folder: &Path) -> PathBuf {
+    folder.with_extension("removed")
+}
+
+/// Removes what is left of a folder whose removal has begun.
+fn remove_rest(folder: &Path) -> Result<()> {
+    let rest = removed(folder);
+    if !rest.exists() {
+        return Ok(());
+    }
+    fs::remove_dir_all(&rest).with_context(|| format!("failed to remove {}", rest.display()))
 }
 
 /// Opens a derived index in a folder; `None` if it has another form.
