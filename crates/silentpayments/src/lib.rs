@@ -39,6 +39,7 @@ mod input_key;
 mod key;
 mod scan;
 mod script;
+mod stack;
 mod tagged;
 mod transaction;
 
@@ -47,4 +48,5 @@ pub use self::input::{Input, OUTPOINT_BYTES, Witness};
 pub use self::key::{CHANGE, DamagedTweak, KeyError, PAYMENTS_MAX, Payment, ScanKey};
 pub use self::scan::{Engine, Path, Row, Scanner};
 pub use self::script::taproot_key;
+pub use self::stack::wipe_stack;
 pub use self::transaction::{Eligible, TWEAK_BYTES, TaprootOutput};

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_net::{CloseCode, Framing, Incoming, Next, Outbox, PING_WORK, Stream};
+use birdhouse_silentpayments::wipe_stack;
 use tokio::io::{AsyncRead, split};
 use tokio::sync::Notify;
 use tokio::task::{unconstrained, yield_now};
@@ -145,6 +146,7 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
             let presence = pending.take_message(incoming.take().bytes).await;
             if pending.is_secret() {
                 incoming.wipe();
+                wipe_stack();
             }
             if presence == Presence::SentAway {
                 pending.end();

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use birdhouse_chain::{Found, Height, MempoolTransaction, Snapshot, Tweaks};
 use birdhouse_clients::{BegunRead, Queueing};
+use birdhouse_silentpayments::wipe_stack;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep_until;
 use tracing::error;
@@ -304,6 +305,7 @@ impl Scan<'_> {
             let working = spawn_blocking(move || {
                 let began = BegunRead::begin();
                 let result = part(state, &|| job.is_cancelled() || turns.are_wanted());
+                wipe_stack();
                 reads.end_long(&began);
                 drop(turns);
                 (result, part)

@@ -36,7 +36,8 @@ pub(crate) struct SilentSubscribe {
 /// log.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SilentKeys {
-    pub(crate) scan: Zeroizing<[u8; 32]>,
+    /// On the heap, so that a request that is moved leaves no copy behind.
+    pub(crate) scan: Box<Zeroizing<[u8; 32]>>,
     pub(crate) spend: [u8; 33],
 }
 
@@ -83,7 +84,7 @@ pub(super) fn keys(args: &mut Args<'_>) -> Result<SilentKeys, RpcError> {
         is_hex.then_some(text).ok_or_else(|| refused("scan_private_key or spend_public_key is not valid hex"))
     };
     let (scan_hex, spend_hex) = (text("scan_private_key")?, text("spend_public_key")?);
-    let (mut scan, mut spend) = (Zeroizing::new([0; 32]), [0; 33]);
+    let (mut scan, mut spend) = (Box::new(Zeroizing::new([0; 32])), [0; 33]);
     const_hex::decode_to_slice(scan_hex, &mut scan[..]).map_err(|_| refused("scan_private_key must be 32 bytes"))?;
     const_hex::decode_to_slice(spend_hex, &mut spend)
         .map_err(|_| refused("spend_public_key must be 33 bytes (compressed)"))?;

@@ -161,7 +161,7 @@ mod tests {
         // The generator stands for any spend key.
         let spend =
             const_hex::decode_to_array("0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798").unwrap();
-        let keys = SilentKeys { scan: Zeroizing::new([3; 32]), spend };
+        let keys = SilentKeys { scan: Box::new(Zeroizing::new([3; 32])), spend };
         let share = |labels: &[u32]| registry.share(&keys, labels, ScanKey::new(&keys.scan, &spend, labels).unwrap());
         let (first, second, other) = (share(&[0]), share(&[0]), share(&[0, 5]));
         assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &other));

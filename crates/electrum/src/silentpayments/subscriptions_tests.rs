@@ -176,7 +176,8 @@ impl Client {
 
 fn key(registry: &SilentRegistry) -> std::sync::Arc<crate::silentpayments::shared_key::SharedKey> {
     let spend = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798";
-    let keys = SilentKeys { scan: Zeroizing::new([3; 32]), spend: const_hex::decode_to_array(spend).unwrap() };
+    let keys =
+        SilentKeys { scan: Box::new(Zeroizing::new([3; 32])), spend: const_hex::decode_to_array(spend).unwrap() };
     registry.share(&keys, &[0], ScanKey::new(&keys.scan, &keys.spend, &[]).unwrap())
 }
 

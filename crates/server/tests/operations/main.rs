@@ -26,6 +26,7 @@ mod relay_alone;
 mod relay_client;
 mod rules;
 mod signals;
+mod silent_payments;
 mod systemd;
 mod watching;
 
