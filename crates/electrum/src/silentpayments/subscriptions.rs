@@ -63,15 +63,18 @@ impl SilentSubscriptions {
         self.all.iter().find(|subscription| subscription.entry.address == address)
     }
 
-    /// Enters a subscription, in exchange for an earlier one to the same address.
+    /// Enters a subscription, in exchange for an earlier one to the same address: blocks that came after that one's
+    /// request are due as before.
     pub(crate) fn enter(&mut self, mut entry: Entry, now: Instant) -> SilentId {
         self.last_id += 1;
         let id = SilentId(self.last_id);
         let before = self.all.iter().position(|subscription| subscription.entry.address == entry.address);
         if let Some(before) = before {
-            let mut permits = std::mem::take(&mut self.all[before].entry.permits);
+            let earlier = &mut self.all[before].entry;
+            let mut permits = std::mem::take(&mut earlier.permits);
             permits.add(entry.permits);
             entry.permits = permits;
+            entry.first_live = earlier.first_live.clone();
             self.all[before] = Subscription::new(id, entry, now);
         } else {
             self.all.push(Subscription::new(id, entry, now));

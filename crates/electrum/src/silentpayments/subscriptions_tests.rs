@@ -341,3 +341,39 @@ fn a_history_that_takes_long_says_its_progress() {
     assert!(sent.notifications.is_empty());
     assert_eq!(progress(subscriptions.due(later + Duration::from_secs(5))), [0.5]);
 }
+
+#[test]
+fn a_range_subscribed_again_goes_on_after_the_tip_of_the_first_request() {
+    let registry = SilentRegistry::new(&ServerLimits::default());
+    let mut world = World::new(3);
+    let mut subscriptions = SilentSubscriptions::default();
+    let mut subscribe = |world: &World| {
+        let entry = Entry {
+            address: "address".into(),
+            object: object("address", &[0], 3),
+            extent: Extent { start: 3, end: Some(6) },
+            first_live: Cursor::at(world.len(), world.hash_at()),
+            key: key(&registry),
+            permits: Permits::default(),
+        };
+        let id = subscriptions.enter(entry, world.now);
+        subscriptions.settle(id);
+        subscriptions.written(&[id], world.now);
+        let mut sent = Vec::new();
+        while let Step::Scan(job) = subscriptions.step(world.now + FIRST_NOTIFICATION) {
+            sent.extend(world.scan(&job, &mut subscriptions).0);
+        }
+        let lines = sent.iter().map(|line| serde_json::from_slice::<Value>(line).unwrap());
+        let entries = lines.flat_map(|line| line["params"]["history"].as_array().unwrap().clone());
+        entries.map(|entry| entry["tx_hash"].as_str().unwrap().to_owned()).collect::<HashSet<_>>()
+    };
+    subscribe(&world);
+    let new = [world.next_payment, world.next_payment + 1];
+    world.next_payment += 2;
+    for payment in new {
+        world.mine();
+        world.chain.last_mut().unwrap().payments.push(payment);
+    }
+    let received = subscribe(&world);
+    assert!(new.iter().all(|payment| received.contains(&found(*payment, None).txid.to_string())));
+}
