@@ -89,6 +89,10 @@ bounds! {
             "off: the methods do not exist; encrypted: a key sent in clear gets error -32602",
         /// Subscriptions of one connection to silent payments.
         silent_subscriptions: usize = 100 => "the request gets error -32602",
+        /// Subscriptions of one client to silent payments, over all of its connections.
+        client_silent_subscriptions: Option<usize> = Some(200) => "the request gets error -32602",
+        /// Histories of silent payments of one client that are scanned, or wait for their turn.
+        client_silent_scans: Option<usize> = Some(20) => "the request gets error -32602",
         /// Bytes of one reply.
         reply_bytes: usize = 64_000_000 => "error 10001 \"history too large\"; in a batch -101 for the items beyond",
     }
@@ -177,6 +181,8 @@ impl Limits {
             client_work: None,
             client_subscriptions: None,
             client_unsent_bytes: None,
+            client_silent_subscriptions: None,
+            client_silent_scans: None,
             scan_keys: ScanKeys::Encrypted,
             ..Self::public()
         }

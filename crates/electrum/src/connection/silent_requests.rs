@@ -10,7 +10,7 @@ use crate::error::RpcError;
 use crate::protocol::{Answer, Topic};
 use crate::request::{SilentKeys, SilentRequest, SilentStart, SilentSubscribe};
 use crate::service::Service;
-use crate::silentpayments::{Access, Cursor, Entry, Extent, Permits, object};
+use crate::silentpayments::{Access, ClientQuotas, Cursor, Entry, Extent, Permits, object};
 
 /// Seconds by which the time of a block may be ahead of its making.
 const TIME_AHEAD: u32 = 7_200;
@@ -80,7 +80,8 @@ impl<'a> Silent<'a> {
         }
         let extent = extent(&at, *start)?.joined(state.silent.extent(&address));
         let (none, registry) = (Permits::default(), &self.service.silent);
-        let permits = registry.permits(state.silent.permits(&address).unwrap_or(&none));
+        let quotas = ClientQuotas::of(&self.client.meter, self.client.limits());
+        let permits = registry.permits(&quotas, state.silent.permits(&address).unwrap_or(&none));
         let permits = permits.map_err(RpcError::invalid_params)?;
         let object = object(&address, labels, extent.start);
         let answer = Answer::Silent(object.clone());

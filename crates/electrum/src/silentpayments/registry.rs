@@ -3,15 +3,21 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 
+use birdhouse_clients::{Held, Quota, UsedUp};
+use birdhouse_net::Meter;
 use birdhouse_silentpayments::{Engine, ScanKey};
 use bitcoin::hashes::{Hash as _, HashEngine as _, sha256};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::piece::SlicePace;
 use super::shared_key::SharedKey;
-use crate::limits::ServerLimits;
+use crate::limits::{Limits, ServerLimits};
 use crate::request::SilentKeys;
+
+/// Numbers of what the server holds for a client ([`Meter::held`]): subscriptions to silent payments, and histories of
+/// these that are not scanned yet.
+const SUBSCRIPTIONS: usize = 0;
+const SCANS: usize = 1;
 
 /// State of the server for silent payments.
 pub(crate) struct SilentRegistry {
@@ -24,19 +30,25 @@ pub(crate) struct SilentRegistry {
     scans: Bounded,
 }
 
-/// Permits of one kind.
+/// A quota of all clients, and its size.
 struct Bounded {
-    permits: Arc<Semaphore>,
+    quota: Quota,
     most: usize,
+}
+
+/// The quotas of one client, over all of its connections.
+pub(crate) struct ClientQuotas {
+    subscriptions: Quota,
+    scans: Quota,
 }
 
 /// Permits of one subscription.
 #[derive(Debug, Default)]
 pub(crate) struct Permits {
     /// While it lasts.
-    pub(crate) subscription: Option<OwnedSemaphorePermit>,
+    pub(crate) subscription: Option<Held>,
     /// Until its history is scanned.
-    pub(crate) scan: Option<OwnedSemaphorePermit>,
+    pub(crate) scan: Option<Held>,
 }
 
 impl SilentRegistry {
@@ -79,41 +91,54 @@ impl SilentRegistry {
     ///
     /// # Errors
     /// The bound that is reached, in words.
-    pub(crate) fn permits(&self, held: &Permits) -> Result<Permits, String> {
-        let take = |held: &Option<OwnedSemaphorePermit>, bounded: &Bounded, noun| match held {
+    pub(crate) fn permits(&self, client: &ClientQuotas, held: &Permits) -> Result<Permits, String> {
+        let take = |held: &Option<Held>, all: &Bounded, client, noun| match held {
             Some(_) => Ok(None),
-            None => bounded.take(noun).map(Some),
+            None => all.take(client, noun).map(Some),
         };
+        let (subscription, scan) = (&held.subscription, &held.scan);
         Ok(Permits {
-            subscription: take(&held.subscription, &self.subscriptions, "subscriptions to silent payments")?,
-            scan: take(&held.scan, &self.scans, "scans for silent payments")?,
+            subscription: take(
+                subscription,
+                &self.subscriptions,
+                &client.subscriptions,
+                "subscriptions to silent payments",
+            )?,
+            scan: take(scan, &self.scans, &client.scans, "scans for silent payments")?,
         })
     }
 
     /// Returns the number of subscriptions.
     pub(crate) fn subscriptions(&self) -> usize {
-        self.subscriptions.taken()
+        self.subscriptions.quota.held()
     }
 
     /// Returns the number of subscriptions whose history is being scanned, or waits for it.
     pub(crate) fn scans(&self) -> usize {
-        self.scans.taken()
+        self.scans.quota.held()
     }
 }
 
 impl Bounded {
     fn new(most: usize) -> Self {
-        let most = most.min(Semaphore::MAX_PERMITS);
-        Self { permits: Arc::new(Semaphore::new(most)), most }
+        Self { quota: Quota::new(most), most }
     }
 
-    fn take(&self, noun: &str) -> Result<OwnedSemaphorePermit, String> {
-        let permit = Arc::clone(&self.permits).try_acquire_owned();
-        permit.map_err(|_| format!("the number of {noun} exceeds the server's cap of {}", self.most))
+    fn take(&self, client: &Quota, noun: &str) -> Result<Held, String> {
+        Held::of(client, &self.quota, 1).map_err(|used_up| match used_up {
+            UsedUp::OfClient => format!("the number of {noun} exceeds the cap of one client"),
+            UsedUp::OfAll => format!("the number of {noun} exceeds the server's cap of {}", self.most),
+        })
     }
+}
 
-    fn taken(&self) -> usize {
-        self.most - self.permits.available_permits()
+impl ClientQuotas {
+    /// Returns the quotas of the client of a connection, within the limits of its listener.
+    pub(crate) fn of(meter: &Meter, limits: &Limits) -> Self {
+        Self {
+            subscriptions: meter.held(SUBSCRIPTIONS, limits.client_silent_subscriptions),
+            scans: meter.held(SCANS, limits.client_silent_scans),
+        }
     }
 }
 
@@ -136,20 +161,43 @@ mod tests {
         SilentRegistry::new(&ServerLimits { silent_subscriptions: 2, silent_scans: 1, ..ServerLimits::default() })
     }
 
+    /// The quotas of a client without bounds of its own.
+    fn client() -> ClientQuotas {
+        ClientQuotas { subscriptions: Quota::new(usize::MAX), scans: Quota::new(usize::MAX) }
+    }
+
+    #[test]
+    fn one_client_takes_its_part_of_the_permits_over_all_of_its_connections() {
+        let limits = ServerLimits { silent_subscriptions: 9, silent_scans: 9, ..ServerLimits::default() };
+        let registry = SilentRegistry::new(&limits);
+        let one = ClientQuotas { subscriptions: Quota::new(2), scans: Quota::new(1) };
+        let mut first = registry.permits(&one, &Permits::default()).unwrap();
+        let error = registry.permits(&one, &Permits::default()).unwrap_err();
+        assert_eq!(error, "the number of scans for silent payments exceeds the cap of one client");
+        first.scan = None;
+        let second = registry.permits(&one, &Permits::default()).unwrap();
+        let error = registry.permits(&one, &Permits::default()).unwrap_err();
+        assert_eq!(error, "the number of subscriptions to silent payments exceeds the cap of one client");
+        let other = registry.permits(&client(), &Permits::default()).unwrap();
+        assert_eq!((registry.subscriptions(), registry.scans()), (3, 2));
+        drop((first, second, other));
+        assert_eq!((one.subscriptions.held(), one.scans.held(), registry.subscriptions()), (0, 0, 0));
+    }
+
     #[test]
     fn permits_are_given_up_to_the_bounds_and_come_back() {
-        let registry = registry();
-        let mut first = registry.permits(&Permits::default()).unwrap();
+        let (registry, client) = (registry(), client());
+        let mut first = registry.permits(&client, &Permits::default()).unwrap();
         assert_eq!((registry.subscriptions(), registry.scans()), (1, 1));
-        let error = registry.permits(&Permits::default()).unwrap_err();
+        let error = registry.permits(&client, &Permits::default()).unwrap_err();
         assert_eq!(error, "the number of scans for silent payments exceeds the server's cap of 1");
         assert_eq!((registry.subscriptions(), registry.scans()), (1, 1));
-        let more = registry.permits(&first).unwrap();
+        let more = registry.permits(&client, &first).unwrap();
         assert!(more.subscription.is_none() && more.scan.is_none());
         first.scan = None;
-        let second = registry.permits(&Permits::default()).unwrap();
+        let second = registry.permits(&client, &Permits::default()).unwrap();
         drop(second.scan);
-        let error = registry.permits(&Permits::default()).unwrap_err();
+        let error = registry.permits(&client, &Permits::default()).unwrap_err();
         assert_eq!(error, "the number of subscriptions to silent payments exceeds the server's cap of 2");
         drop((first, second.subscription));
         assert_eq!((registry.subscriptions(), registry.scans()), (0, 0));

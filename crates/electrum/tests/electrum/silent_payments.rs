@@ -551,6 +551,25 @@ fn connections_with_one_key_share_its_scan_and_subscriptions_end_with_them() {
 }
 
 #[test]
+fn one_client_has_its_part_of_the_subscriptions_over_all_of_its_connections() {
+    // Connections whose address is that of a proxy or of this machine share the bounds of twenty clients.
+    let world = world_with(313, Limits { client_silent_subscriptions: Some(1), ..private() });
+    let (mut first, mut second) = (world.server.client(), world.server.client());
+    for number in 1..=10 {
+        subscribe(&mut first, &Receiver::new(number), json!(0), json!([]));
+        subscribe(&mut second, &Receiver::new(10 + number), json!(0), json!([]));
+    }
+    let more = Receiver::new(30);
+    let request = (SUBSCRIBE, json!([more.scan_hex(), more.spend_hex()]));
+    let error = first.batch(&[request]).unwrap().remove(0).unwrap_err();
+    let message = "the number of subscriptions to silent payments exceeds the cap of one client";
+    assert_eq!(error, json!({ "code": -32602, "message": message }));
+    drop(second);
+    until_subscriptions(&world.server, 10);
+    subscribe(&mut first, &more, json!(0), json!([]));
+}
+
+#[test]
 fn a_server_whose_scans_are_all_taken_refuses_more() {
     let live = LiveNode::start(312, TINY, Options::default()).unwrap();
     let limits = ServerLimits { silent_scans: 0, ..ServerLimits::default() };
