@@ -145,8 +145,13 @@ pub(super) async fn notify(service: &Arc<Service>, client: &Client, at: &Arc<Sna
     }
 }
 
-/// Scans what a live subscription lacks next, and sends what is new. Returns what is left of the scan.
+/// Scans what a live subscription lacks next, and sends what is new. Returns what is left of the scan. A client that
+/// has used more than its limit waits, as with its requests.
 async fn notify_next(service: &Arc<Service>, client: &Client, job: &Job, at: &Arc<Snapshot>) -> Option<Job> {
+    if let Err(overdrawn) = client.meter.check(Instant::now()) {
+        put_off(client, job, overdrawn.wait);
+        return None;
+    }
     match scan(service, client, job, at).await {
         Ok(Some(scanned)) => {
             let is_end = matches!(scanned, Scanned::Everything(_));
