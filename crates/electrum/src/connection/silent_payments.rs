@@ -132,14 +132,15 @@ fn put_off(client: &Client, job: &Job, pause: Duration) {
     client.silent_due.notify_one();
 }
 
-/// Sends what is new at a snapshot to live subscriptions.
+/// Sends what is new at a snapshot to live subscriptions. A client that takes too long to read is disconnected.
 pub(super) async fn notify(service: &Arc<Service>, client: &Client, at: &Arc<Snapshot>) {
-    let live = client.state().silent.live();
+    let (live, began) = (client.state().silent.live(), Instant::now());
     for job in live {
         let mut next = Some(job);
-        while let Some(job) = next.take()
-            && client.outbox.room().await
-        {
+        while let Some(job) = next.take() {
+            if !client.room(began).await {
+                return;
+            }
             next = notify_next(service, client, &job, at).await;
         }
     }
