@@ -28,6 +28,9 @@ const FAILED: Duration = Duration::from_secs(10);
 /// Percent of [`Limits::client_work`](crate::Limits::client_work) that scans use up; the rest is for requests.
 const WORK_PERCENT: u32 = 50;
 
+/// Transactions of the mempool that are listed outside a turn; more take milliseconds.
+const LISTED_INLINE: u64 = 1_000;
+
 /// Ends the subscriptions when the connection stops listening.
 struct Ending<'a>(&'a Client);
 
@@ -229,6 +232,14 @@ struct Unconfirmed {
     found: Vec<Found>,
 }
 
+impl Unconfirmed {
+    /// Lists the transactions that entered the mempool from this number on and may pay somebody.
+    fn since(at: &Snapshot, since: u64) -> Self {
+        let waiting = at.mempool().arrived_since(since).filter(|transaction| transaction.tweak().is_some());
+        Self { waiting: waiting.cloned().collect(), found: Vec::new() }
+    }
+}
+
 /// State of work that is done in several turns.
 enum Work<T, R> {
     Left(T),
@@ -267,20 +278,21 @@ impl Scan<'_> {
 
     /// Returns what is in the part of the mempool that was not scanned; `None` as [`scan`].
     async fn mempool(&self) -> Result<Option<Vec<Found>>, Failure> {
-        let (service, key, tweaks) = (Arc::clone(self.service), Arc::clone(&self.job.key), self.tweaks.clone());
-        let mempool = self.at.mempool();
+        let next = self.at.mempool().next_arrival();
         // A mempool that was read anew counts from the beginning.
-        let since = if self.job.mempool_from > mempool.next_arrival() { 0 } else { self.job.mempool_from };
-        let waiting = mempool.arrived_since(since).filter(|transaction| transaction.tweak().is_some());
-        let waiting: Vec<Arc<MempoolTransaction>> = waiting.cloned().collect();
-        if waiting.is_empty() {
+        let since = if self.job.mempool_from > next { 0 } else { self.job.mempool_from };
+        let listed = (next - since <= LISTED_INLINE).then(|| Unconfirmed::since(self.at, since));
+        if listed.as_ref().is_some_and(|part| part.waiting.is_empty()) {
             return Ok(Some(Vec::new()));
         }
-        self.in_turns(Unconfirmed { waiting, found: Vec::new() }, move |mut part, is_over| {
+        let (service, key) = (Arc::clone(self.service), Arc::clone(&self.job.key));
+        let (at, tweaks) = (Arc::clone(self.at), self.tweaks.clone());
+        self.in_turns(listed, move |part, is_over| {
+            let mut part = part.unwrap_or_else(|| Unconfirmed::since(&at, since));
             let (scanner, before) = (key.scanner(service.silent.engine()), part.waiting.len());
             part.found.extend(find_unconfirmed(&tweaks, scanner, &mut part.waiting, is_over)?);
             service.counters.silent(Silent::Scanned, before - part.waiting.len());
-            Ok(if part.waiting.is_empty() { Work::Done(Some(part.found)) } else { Work::Left(part) })
+            Ok(if part.waiting.is_empty() { Work::Done(Some(part.found)) } else { Work::Left(Some(part)) })
         })
         .await
     }
