@@ -49,9 +49,15 @@ async fn notify_due(service: &Arc<Service>, client: &Client, at: &Arc<Snapshot>,
         let tip = due.remove(0);
         notify(client, vec![(tip, state(at, tip))], epoch);
     }
+    let was_ending = client.state().silent.has_ending();
     if client.state().silent.has_live() {
         // Few clients have any: its state is not part of every connection's.
         Box::pin(silent_payments::notify(service, client, at)).await;
+    }
+    if was_ending || client.state().silent.has_ending() {
+        // Its snapshot may be older than this one. Its end wakes the notifier, which then scans what the update brings.
+        let mut state = client.state();
+        return due.into_iter().for_each(|subject| state.put_back(subject));
     }
     let began = Instant::now();
     for chunk in due.chunks(CHUNK) {

@@ -120,7 +120,7 @@ async fn history(service: &Arc<Service>, client: &Client, job: &Job) {
     match scan(service, client, job, &at).await {
         Ok(Some(scanned)) => {
             if let Scanned::Everything(_) = scanned {
-                // An update that came meanwhile has woken the notifier for live subscriptions alone.
+                // An update that came meanwhile has woken the notifier for live subscriptions alone; scripts wait.
                 client.recheck.notify_one();
             }
             take(service, client, job, scanned);
@@ -133,6 +133,10 @@ async fn history(service: &Arc<Service>, client: &Client, job: &Job) {
 fn put_off(client: &Client, job: &Job, pause: Duration) {
     client.state().silent.put_off(job.id, Instant::now() + pause);
     client.silent_due.notify_one();
+    if !job.is_live() {
+        // Scripts may have waited for the end of the history.
+        client.recheck.notify_one();
+    }
 }
 
 /// Sends what is new at a snapshot to live subscriptions. A client that takes too long to read is disconnected.
@@ -195,6 +199,8 @@ async fn scan(
     let hash_at = |height: u32| at.block_hash(Height(height));
     let scanner = Scan { service, client, job, at, tweaks };
     let Some(heights) = job.blocks(len, least, hash_at) else {
+        // Before the first wait, so that no update comes between the snapshot of a history and this.
+        client.state().silent.ends(job.id);
         let Some(found) = scanner.mempool().await? else { return Ok(None) };
         let (cursor, mempool_from) = (Cursor::at(len, hash_at), at.mempool().next_arrival());
         return Ok(Some(Scanned::Everything(CaughtUp { cursor, found, mempool_from })));

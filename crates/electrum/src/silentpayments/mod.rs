@@ -14,7 +14,8 @@
 //! A subscription passes through these states. Its request is admitted; its response is put into the outbox
 //! (*settled*); the response is *written*; after [`FIRST_NOTIFICATION`] its *history* is scanned, piece by piece, in
 //! turn with the other histories of the connection; then it is *live*, and the notifier of the connection scans what
-//! each update brings, before it looks at scripts.
+//! each update brings, before it looks at scripts. During the last scan of a history it is *ending*: scripts wait, as
+//! what comes meanwhile is scanned once it is live.
 //!
 //! Keys are in memory only, wiped when the last subscription to them ends, and have no form for a log.
 //!

@@ -58,6 +58,8 @@ pub(super) struct Subscription {
     cancelled: Arc<AtomicBool>,
     sent: Sent,
     pub(super) phase: Phase,
+    /// The scan that ends its history is under way: updates may come that neither it nor the notifier scans.
+    is_ending: bool,
     cursor: Cursor,
     /// Time of the last notification, or from which the first may be sent.
     notified: Instant,
@@ -151,6 +153,7 @@ impl Subscription {
             cancelled: Arc::default(),
             sent: Sent::default(),
             phase: Phase::Admitted,
+            is_ending: false,
             notified: now,
             not_before: None,
             progress: 0.0,
@@ -162,6 +165,22 @@ impl Subscription {
         self.phase = Phase::History;
         self.notified = now + FIRST_NOTIFICATION;
         self.not_before = Some(self.notified);
+    }
+
+    /// Takes note that the scan which ends its history begins.
+    pub(super) fn ends(&mut self) {
+        self.is_ending = self.phase == Phase::History;
+    }
+
+    /// Returns true while the scan that ends its history is under way.
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
+    /// Scans for it at this time at the earliest; the scan under way has found nothing.
+    pub(super) fn put_off(&mut self, until: Instant) {
+        self.not_before = Some(until);
+        self.is_ending = false;
     }
 
     /// Returns what to scan next.
@@ -238,6 +257,7 @@ impl Subscription {
             _ => Some(now + REPETITION),
         };
         self.phase = Phase::Live(Live { mempool_from, repeat_at });
+        self.is_ending = false;
         self.not_before = None;
         self.entry.permits.scan = None;
         if was_live && new.is_empty() {

@@ -152,8 +152,21 @@ impl SilentSubscriptions {
     /// Scans for a subscription at this time at the earliest.
     pub(crate) fn put_off(&mut self, id: SilentId, until: Instant) {
         if let Some(subscription) = self.get(id) {
-            subscription.not_before = Some(until);
+            subscription.put_off(until);
         }
+    }
+
+    /// Takes note that the scan which ends a history begins, at the latest snapshot. Until its result is taken or it is
+    /// put off, [`Self::has_ending`] is true.
+    pub(crate) fn ends(&mut self, id: SilentId) {
+        if let Some(subscription) = self.get(id) {
+            subscription.ends();
+        }
+    }
+
+    /// Returns true if an update may have come after the last snapshot of a history that is not live yet.
+    pub(crate) fn has_ending(&self) -> bool {
+        self.all.iter().any(Subscription::is_ending)
     }
 
     /// Returns the notifications that are due without a scan.

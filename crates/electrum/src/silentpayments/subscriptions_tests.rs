@@ -377,3 +377,51 @@ fn a_range_subscribed_again_goes_on_after_the_tip_of_the_first_request() {
     let received = subscribe(&world);
     assert!(new.iter().all(|payment| received.contains(&found(*payment, None).txid.to_string())));
 }
+
+#[test]
+fn a_history_is_ending_from_its_last_scan_until_it_is_live_put_off_or_left() {
+    let registry = SilentRegistry::new(&ServerLimits::default());
+    let world = World::new(4);
+    let mut subscriptions = SilentSubscriptions::default();
+    let enter = |subscriptions: &mut SilentSubscriptions| {
+        let entry = Entry {
+            address: "address".into(),
+            object: object("address", &[0], 0),
+            extent: Extent { start: 0, end: None },
+            first_live: Cursor::at(world.len(), world.hash_at()),
+            key: key(&registry),
+            permits: Permits::default(),
+        };
+        subscriptions.enter(entry, world.now)
+    };
+    let id = enter(&mut subscriptions);
+    subscriptions.ends(id);
+    assert!(!subscriptions.has_ending(), "no history has begun");
+    subscriptions.settle(id);
+    subscriptions.written(&[id], world.now);
+    let now = world.now + FIRST_NOTIFICATION;
+    let last = loop {
+        let Step::Scan(job) = subscriptions.step(now) else { panic!("the history is not over") };
+        assert!(!subscriptions.has_ending());
+        if job.blocks(world.len(), 0, world.hash_at()).is_none() {
+            break job;
+        }
+        world.scan(&job, &mut subscriptions);
+    };
+    subscriptions.ends(id);
+    assert!(subscriptions.has_ending() && !subscriptions.has_live());
+    subscriptions.put_off(id, now);
+    assert!(!subscriptions.has_ending());
+    subscriptions.ends(id);
+    world.scan(&last, &mut subscriptions);
+    assert!(!subscriptions.has_ending() && subscriptions.has_live());
+    subscriptions.ends(id);
+    assert!(!subscriptions.has_ending(), "the notifier itself scans");
+    let again = enter(&mut subscriptions);
+    subscriptions.settle(again);
+    subscriptions.written(&[again], now);
+    subscriptions.ends(again);
+    assert!(subscriptions.has_ending());
+    subscriptions.leave("address");
+    assert!(!subscriptions.has_ending());
+}
