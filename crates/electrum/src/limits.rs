@@ -146,6 +146,9 @@ fixed_bounds! {
     // Each multiplies points for its keys and labels, a third of a millisecond, while updates wait for the connection.
     /// Requests about silent payments in a batch.
     SILENT_BATCH_MAX: usize = 10 => "the request gets error -101",
+    // Each holds the rows of 16 blocks, up to some megabytes.
+    /// Histories of silent payments whose blocks are in memory at once.
+    SILENT_PIECES_MAX: usize = 64 => "others wait until one has scanned its blocks",
     /// Peers in the list.
     PEERS_MAX: usize = 200 => "the new peer is not listed",
     // So that no network takes the whole list.

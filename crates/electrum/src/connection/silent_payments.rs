@@ -260,6 +260,8 @@ impl Scan<'_> {
     async fn blocks(&self, heights: Range<u32>) -> Result<Option<Vec<Found>>, Failure> {
         let (service, key) = (Arc::clone(self.service), Arc::clone(&self.job.key));
         let (at, tweaks) = (Arc::clone(self.at), self.tweaks.clone());
+        // A live subscription waits for no history: scripts wait for it.
+        let _in_memory = if self.job.is_live() { None } else { Some(self.service.silent.piece().await) };
         self.in_turns(None::<Piece>, move |piece, is_over| {
             let piece = match piece {
                 Some(piece) => Some(piece),

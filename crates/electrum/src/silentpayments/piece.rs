@@ -66,7 +66,7 @@ impl Piece {
     /// # Errors
     /// Failures of the store.
     pub(crate) fn read(tweaks: &Tweaks, at: &Snapshot, heights: Range<u32>) -> Result<Option<Self>> {
-        let rows = giving_way(|| tweaks.read(at, Height(heights.start)..Height(heights.end)))?;
+        let rows = giving_way(|| tweaks.read_prefixes(at, Height(heights.start)..Height(heights.end)))?;
         Ok(rows.map(|rows| Self { rows, scanned: 0, hits: VecDeque::new(), found: Vec::new() }))
     }
 
@@ -134,7 +134,7 @@ pub(crate) enum Proof {
     Uncovered,
 }
 
-/// Returns the heights of the blocks with hits. A damaged row counts as one: `found` says what is wrong with it.
+/// Returns the heights of the blocks with hits. A damaged row counts as one: `Tweaks::find` returns its error.
 fn hits(scanner: &Scanner, rows: &[TweakRow<'_>]) -> Vec<Height> {
     let scanned: Vec<Row<'_>> = rows.iter().map(|row| Row { tweak: row.tweak, prefixes: row.prefixes }).collect();
     match scanner.scan(&scanned) {

@@ -8,10 +8,11 @@ use birdhouse_net::Meter;
 use birdhouse_silentpayments::{Engine, ScanKey};
 use bitcoin::hashes::{Hash as _, HashEngine as _, sha256};
 use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::piece::SlicePace;
 use super::shared_key::SharedKey;
-use crate::limits::{Limits, ServerLimits};
+use crate::limits::{Limits, SILENT_PIECES_MAX, ServerLimits};
 use crate::request::SilentKeys;
 
 /// Numbers of what the server holds for a client ([`Meter::held`]): subscriptions to silent payments, and histories of
@@ -26,6 +27,8 @@ pub(crate) struct SilentRegistry {
     /// Keys in use, by the hash of keys and labels.
     keys: Mutex<HashMap<sha256::Hash, Weak<SharedKey>>>,
     pub(crate) pace: SlicePace,
+    /// One permit for each history whose blocks are in memory.
+    pieces: Semaphore,
     subscriptions: Bounded,
     scans: Bounded,
 }
@@ -57,6 +60,7 @@ impl SilentRegistry {
             engine: OnceLock::new(),
             keys: Mutex::default(),
             pace: SlicePace::default(),
+            pieces: Semaphore::new(SILENT_PIECES_MAX),
             subscriptions: Bounded::new(limits.silent_subscriptions),
             scans: Bounded::new(limits.silent_scans),
         }
@@ -65,6 +69,11 @@ impl SilentRegistry {
     /// Returns the engine. The first call takes some milliseconds.
     pub(crate) fn engine(&self) -> &Engine {
         self.engine.get_or_init(Engine::new)
+    }
+
+    /// Waits until a history may read its next blocks into memory, while the permit lasts.
+    pub(crate) async fn piece(&self) -> SemaphorePermit<'_> {
+        self.pieces.acquire().await.expect("the semaphore is never closed")
     }
 
     /// Returns the key as all subscriptions with these keys and labels share it.
