@@ -125,6 +125,7 @@ fn chain(blocks: u32) -> ChainBuilder {
     let ripe: Vec<Coin> = chain.coins().take(coinbases as usize).cloned().collect();
     for coin in ripe {
         let sat = coin.sat() / u64::from(COINS_AT_ONCE + 1);
+        let lock = |number| Lock::new(Form::P2wpkh, number);
         let payments: Vec<Payment> = (0..COINS_AT_ONCE).map(|number| Payment::to_lock(lock(number), sat)).collect();
         chain.spend(&[coin], &payments);
     }
@@ -152,11 +153,6 @@ fn chain(blocks: u32) -> ChainBuilder {
         chain.mine_block();
     }
     chain
-}
-
-/// Coins of both forms by turns.
-fn lock(number: u32) -> Lock {
-    Lock::new(if number.is_multiple_of(2) { Form::P2wpkh } else { Form::P2tr }, number)
 }
 
 /// An index that was computed, and the CPU time that it took.
