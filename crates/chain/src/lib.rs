@@ -120,7 +120,7 @@ pub use state::{
 };
 pub use tip::{Index, MergeState, PackSize, Syncing, Update, is_same_index};
 pub use tweaks::{
-    Found, TransactionTweak, TweakDetail, TweakOutput, TweakOutputs, TweakRow, TweakRows, Tweaks, ValueClass,
+    Found, Hit, TransactionTweak, TweakDetail, TweakOutput, TweakOutputs, TweakRow, TweakRows, Tweaks, ValueClass,
 };
 pub use verify::VerifyReport;
 pub use work::{Pace, giving_way, paced};

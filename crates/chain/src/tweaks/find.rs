@@ -26,6 +26,16 @@ pub struct Found {
     pub tweak: [u8; TWEAK_BYTES],
 }
 
+/// A row whose first bytes say that it pays a key. One of 2^32 rows says so by accident, so the transaction must prove
+/// it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hit {
+    height: Height,
+    /// Its index in the block.
+    position: u32,
+    tweak: [u8; TWEAK_BYTES],
+}
+
 impl Tweaks {
     /// Finds the transactions of some blocks of a snapshot's chain that pay a key; `None` as [`Self::read`]. The time
     /// is that of all rows, [`Self::rows`].
@@ -34,10 +44,8 @@ impl Tweaks {
     /// Failures of the store and of the node's files, and damage of the rows.
     pub fn find(&self, at: &Snapshot, scanner: &Scanner, heights: Range<Height>) -> Result<Option<Vec<Found>>> {
         let Some(rows) = self.read_prefixes(at, heights)? else { return Ok(None) };
-        let rows: Vec<TweakRow<'_>> = rows.iter().collect();
-        let scanned: Vec<Row<'_>> = rows.iter().map(|row| Row { tweak: row.tweak, prefixes: row.prefixes }).collect();
-        let hits = scanner.scan(&scanned).map_err(|damaged| damage(damaged, &rows))?;
-        let found = hits.into_iter().filter_map(|hit| proved(at, scanner, &rows[hit]).transpose());
+        let hits = Hit::among(&rows.iter().collect::<Vec<_>>(), scanner)?;
+        let found = hits.iter().filter_map(|hit| hit.proved(at, scanner).transpose());
         found.collect::<Result<Vec<Found>>>().map(Some)
     }
 
@@ -82,14 +90,33 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Returns a hit if the transaction itself proves it. One of 2^32 rows is hit by accident.
-fn proved(at: &Snapshot, scanner: &Scanner, row: &TweakRow<'_>) -> Result<Option<Found>> {
-    let Some(raw) = at.raw_at(row.height, row.position)? else { return Err(Error::unreadable_transaction()) };
-    if !is_paid(scanner, row.tweak, &taproot_keys(&raw)?)? {
-        return Ok(None);
+impl Hit {
+    /// Scans rows for a key.
+    ///
+    /// # Errors
+    /// A row is damaged.
+    pub fn among(rows: &[TweakRow<'_>], scanner: &Scanner) -> Result<Vec<Self>> {
+        let scanned: Vec<Row<'_>> = rows.iter().map(|row| Row { tweak: row.tweak, prefixes: row.prefixes }).collect();
+        let hits = scanner.scan(&scanned).map_err(|damaged| damage(damaged, rows))?;
+        let hit = |hit: usize| {
+            let TweakRow { height, position, tweak, .. } = rows[hit];
+            Self { height, position, tweak: *tweak }
+        };
+        Ok(hits.into_iter().map(hit).collect())
     }
-    let txid = Txid::from_byte_array(txid_of(&raw).map_err(Error::unreadable_block)?);
-    Ok(Some(Found { height: Some(row.height), txid, tweak: *row.tweak }))
+
+    /// Returns the transaction, of the chain that was scanned, if it pays the key.
+    ///
+    /// # Errors
+    /// Failures of the store and of the node's files.
+    pub fn proved(&self, at: &Snapshot, scanner: &Scanner) -> Result<Option<Found>> {
+        let Some(raw) = at.raw_at(self.height, self.position)? else { return Err(Error::unreadable_transaction()) };
+        if !is_paid(scanner, &self.tweak, &taproot_keys(&raw)?)? {
+            return Ok(None);
+        }
+        let txid = Txid::from_byte_array(txid_of(&raw).map_err(Error::unreadable_block)?);
+        Ok(Some(Found { height: Some(self.height), txid, tweak: self.tweak }))
+    }
 }
 
 fn is_paid(scanner: &Scanner, tweak: &[u8; TWEAK_BYTES], keys: &[[u8; 32]]) -> Result<bool> {

@@ -24,7 +24,7 @@ mod transaction;
 mod value_class;
 
 pub use self::derived::TweakDetail;
-pub use self::find::Found;
+pub use self::find::{Found, Hit};
 pub use self::index::Tweaks;
 pub use self::rows::{TweakOutput, TweakOutputs, TweakRow, TweakRows};
 pub use self::transaction::TransactionTweak;

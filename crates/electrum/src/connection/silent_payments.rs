@@ -19,7 +19,7 @@ use tracing::error;
 
 use crate::client::Client;
 use crate::service::{Service, Silent};
-use crate::silentpayments::{CaughtUp, Cursor, Job, Part, Piece, Progress, Proof, Shares, Step, find_unconfirmed};
+use crate::silentpayments::{CaughtUp, Cursor, Job, Part, Piece, Progress, Shares, Step, find_unconfirmed};
 
 /// Pause before a scan of blocks that the index does not cover is tried again.
 const BEHIND: Duration = Duration::from_secs(1);
@@ -270,15 +270,14 @@ impl Scan<'_> {
             let Some(mut piece) = piece else { return Ok(Work::Done(None)) };
             let scanner = key.scanner(service.silent.engine());
             let before = piece.scanned();
-            let is_done = piece.advance(scanner, &service.silent.pace, is_over);
+            let is_done = piece.advance(scanner, &service.silent.pace, is_over)?;
             service.counters.silent(Silent::Scanned, piece.scanned() - before);
             if !is_done {
                 return Ok(Work::Left(Some(piece)));
             }
-            Ok(match piece.prove(&tweaks, &at, scanner, is_over)? {
-                Proof::Left => Work::Left(Some(piece)),
-                Proof::Done(found) => Work::Done(Some(found)),
-                Proof::Uncovered => Work::Done(None),
+            Ok(match piece.prove(&at, scanner, is_over)? {
+                None => Work::Left(Some(piece)),
+                found => Work::Done(found),
             })
         })
         .await

@@ -34,7 +34,7 @@ mod subscriptions;
 pub(crate) use self::access::Access;
 pub(crate) use self::cursor::Cursor;
 pub(crate) use self::notification::object;
-pub(crate) use self::piece::{Piece, Proof, find_unconfirmed};
+pub(crate) use self::piece::{Piece, find_unconfirmed};
 pub(crate) use self::registry::{ClientQuotas, Permits, SilentRegistry};
 pub(crate) use self::shared_key::Part;
 pub(crate) use self::subscription::{CaughtUp, Entry, Extent, Job, Progress, Shares};

@@ -1,8 +1,7 @@
 //! The rows of some blocks, scanned slice by slice.
 //!
 //! A slice takes about a millisecond, whatever path the engine has: between slices a scan ends if its client has gone,
-//! and gives its turn to others who wait for it. Blocks with a hit are scanned once more as a whole, with the proof by
-//! the transaction.
+//! and gives its turn to others who wait for it. Hits are proved by their transactions afterwards.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,8 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use birdhouse_chain::{Found, Height, MempoolTransaction, Result, Snapshot, TweakRow, TweakRows, Tweaks, giving_way};
-use birdhouse_silentpayments::{Row, Scanner};
+use birdhouse_chain::{
+    Found, Height, Hit, MempoolTransaction, Result, Snapshot, TweakRow, TweakRows, Tweaks, giving_way,
+};
+use birdhouse_silentpayments::Scanner;
 
 /// Blocks of one piece: its rows take up to some megabytes, and its result is one notification.
 pub(super) const PIECE_BLOCKS: u32 = 16;
@@ -54,9 +55,9 @@ pub(crate) struct Piece {
     rows: TweakRows,
     /// Rows that are scanned.
     scanned: usize,
-    /// Heights of blocks with a hit that is not proved, ascending.
-    hits: VecDeque<Height>,
-    /// Transactions of the blocks before that pay the key.
+    /// Hits that are not proved, in the order of the chain.
+    hits: VecDeque<Hit>,
+    /// Transactions of the hits before that pay the key.
     found: Vec<Found>,
 }
 
@@ -76,70 +77,46 @@ impl Piece {
     }
 
     /// Scans slices until all rows are scanned, or `is_over` after one. Returns true if all are.
-    pub(crate) fn advance(&mut self, scanner: &Scanner, pace: &SlicePace, is_over: impl Fn() -> bool) -> bool {
+    ///
+    /// # Errors
+    /// Damage of the rows.
+    pub(crate) fn advance(&mut self, scanner: &Scanner, pace: &SlicePace, is_over: impl Fn() -> bool) -> Result<bool> {
         let mut rows = self.rows.iter().skip(self.scanned);
         loop {
             let slice: Vec<TweakRow<'_>> = rows.by_ref().take(pace.rows()).collect();
             if slice.is_empty() {
-                return true;
+                return Ok(true);
             }
             let began = Instant::now();
-            for height in hits(scanner, &slice) {
-                if self.hits.back() != Some(&height) {
-                    self.hits.push_back(height);
-                }
-            }
+            self.hits.extend(Hit::among(&slice, scanner)?);
             self.scanned += slice.len();
             pace.note(slice.len(), began.elapsed());
             if is_over() {
-                return self.scanned == self.rows.len();
+                return Ok(self.scanned == self.rows.len());
             }
             // A thread that listens to clients and has just woken up goes first.
             thread::yield_now();
         }
     }
 
-    /// Proves the hits, block by block, once all rows are scanned; stops early if `is_over`.
+    /// Proves the hits, once all rows are scanned. Returns the transactions that pay the key, in the order of the
+    /// chain; `None` if `is_over` before all are proved.
     ///
     /// # Errors
-    /// Failures of store and node, and damage of the rows.
+    /// Failures of store and node.
     pub(crate) fn prove(
         &mut self,
-        tweaks: &Tweaks,
         at: &Snapshot,
         scanner: &Scanner,
         is_over: impl Fn() -> bool,
-    ) -> Result<Proof> {
-        while let Some(height) = self.hits.pop_front() {
-            let next = Height(height.0 + 1);
-            let Some(found) = giving_way(|| tweaks.find(at, scanner, height..next))? else {
-                return Ok(Proof::Uncovered);
-            };
-            self.found.extend(found);
+    ) -> Result<Option<Vec<Found>>> {
+        while let Some(hit) = self.hits.pop_front() {
+            self.found.extend(giving_way(|| hit.proved(at, scanner))?);
             if is_over() && !self.hits.is_empty() {
-                return Ok(Proof::Left);
+                return Ok(None);
             }
         }
-        Ok(Proof::Done(std::mem::take(&mut self.found)))
-    }
-}
-
-/// State of the proof of a piece's hits.
-pub(crate) enum Proof {
-    /// Some blocks are left.
-    Left,
-    /// The transactions that pay the key, in the order of the chain.
-    Done(Vec<Found>),
-    /// The index does not cover the blocks any more.
-    Uncovered,
-}
-
-/// Returns the heights of the blocks with hits. A damaged row counts as one: `Tweaks::find` returns its error.
-fn hits(scanner: &Scanner, rows: &[TweakRow<'_>]) -> Vec<Height> {
-    let scanned: Vec<Row<'_>> = rows.iter().map(|row| Row { tweak: row.tweak, prefixes: row.prefixes }).collect();
-    match scanner.scan(&scanned) {
-        Ok(hits) => hits.into_iter().map(|hit| rows[hit].height).collect(),
-        Err(damaged) => vec![rows[damaged.row].height],
+        Ok(Some(std::mem::take(&mut self.found)))
     }
 }
 
