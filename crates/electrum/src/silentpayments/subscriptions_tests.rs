@@ -51,6 +51,18 @@ fn found(payment: u32, height: Option<u32>) -> Found {
 }
 
 impl World {
+    /// A subscription that begins now.
+    fn entry(&self, registry: &SilentRegistry, address: &str, extent: Extent) -> Entry {
+        Entry {
+            address: address.into(),
+            object: object(address, &[0], extent.start),
+            extent,
+            first_live: Cursor::at(self.len(), self.hash_at()),
+            key: key(registry),
+            permits: Permits::default(),
+        }
+    }
+
     fn new(seed: u64) -> Self {
         let mut world = Self {
             rng: Rng::new(seed),
@@ -191,14 +203,7 @@ fn every_payment_is_received_once_whatever_chain_and_mempool_do() {
         for number in 0..3 {
             let start = world.below(world.len());
             let json = object(&format!("address{number}"), &[0], start);
-            let entry = Entry {
-                address: format!("address{number}"),
-                object: json.clone(),
-                extent: Extent { start, end: None },
-                first_live: Cursor::at(world.len(), world.hash_at()),
-                key: key(&registry),
-                permits: Permits::default(),
-            };
+            let entry = world.entry(&registry, &format!("address{number}"), Extent { start, end: None });
             let id = subscriptions.enter(entry, world.now);
             let client =
                 Client { object: json.get().into(), start, written: None, received: HashSet::new(), has_ended: false };
@@ -271,14 +276,7 @@ fn histories_take_turns_and_the_end_is_repeated_once() {
     let mut now = world.now;
     let ids: Vec<SilentId> = (0..2)
         .map(|number| {
-            let entry = Entry {
-                address: format!("address{number}"),
-                object: object(&format!("address{number}"), &[0], 0),
-                extent: Extent { start: 0, end: None },
-                first_live: Cursor::at(world.len(), world.hash_at()),
-                key: key(&registry),
-                permits: Permits::default(),
-            };
+            let entry = world.entry(&registry, &format!("address{number}"), Extent { start: 0, end: None });
             subscriptions.enter(entry, now)
         })
         .collect();
@@ -319,14 +317,7 @@ fn a_history_that_takes_long_says_its_progress() {
     let registry = SilentRegistry::new(&ServerLimits::default());
     let world = World::new(2);
     let mut subscriptions = SilentSubscriptions::default();
-    let entry = Entry {
-        address: "address".into(),
-        object: object("address", &[0], 0),
-        extent: Extent { start: 0, end: None },
-        first_live: Cursor::at(world.len(), world.hash_at()),
-        key: key(&registry),
-        permits: Permits::default(),
-    };
+    let entry = world.entry(&registry, "address", Extent { start: 0, end: None });
     let id = subscriptions.enter(entry, world.now);
     subscriptions.settle(id);
     subscriptions.written(&[id], world.now);
@@ -348,14 +339,7 @@ fn a_range_subscribed_again_goes_on_after_the_tip_of_the_first_request() {
     let mut world = World::new(3);
     let mut subscriptions = SilentSubscriptions::default();
     let mut subscribe = |world: &World| {
-        let entry = Entry {
-            address: "address".into(),
-            object: object("address", &[0], 3),
-            extent: Extent { start: 3, end: Some(6) },
-            first_live: Cursor::at(world.len(), world.hash_at()),
-            key: key(&registry),
-            permits: Permits::default(),
-        };
+        let entry = world.entry(&registry, "address", Extent { start: 3, end: Some(6) });
         let id = subscriptions.enter(entry, world.now);
         subscriptions.settle(id);
         subscriptions.written(&[id], world.now);
@@ -384,14 +368,7 @@ fn a_history_is_ending_from_its_last_scan_until_it_is_live_put_off_or_left() {
     let world = World::new(4);
     let mut subscriptions = SilentSubscriptions::default();
     let enter = |subscriptions: &mut SilentSubscriptions| {
-        let entry = Entry {
-            address: "address".into(),
-            object: object("address", &[0], 0),
-            extent: Extent { start: 0, end: None },
-            first_live: Cursor::at(world.len(), world.hash_at()),
-            key: key(&registry),
-            permits: Permits::default(),
-        };
+        let entry = world.entry(&registry, "address", Extent { start: 0, end: None });
         subscriptions.enter(entry, world.now)
     };
     let id = enter(&mut subscriptions);
