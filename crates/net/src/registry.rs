@@ -334,6 +334,7 @@ mod tests {
         assert!(enter().is_err());
         assert_ne!(pool[0].meter.client_id(), pool[1].meter.client_id());
     }
+
     #[test]
     fn a_part_of_the_work_of_a_client_can_be_left_for_others_of_its_requests() {
         let (registry, now) = (Registry::new(ClientKeying::default(), Connections::default()), Instant::now());
