@@ -53,6 +53,7 @@ mod work_queue;
 // Limits as text.
 mod bound;
 mod bounds;
+mod old_answers;
 
 // For the fuzz target and tests like it. Not for use.
 #[doc(hidden)]
@@ -66,6 +67,7 @@ pub use fair::ClientId;
 pub use forwarded::{Forwarding, is_proxy};
 pub use hold::{Held, Quota, UsedUp};
 pub use ledger::{ACCOUNTS_KEPT, Account, Allowance, HOLDINGS, Ledger, Overdrawn};
+pub use old_answers::OldAnswers;
 pub use places::{PlaceBounds, Places, TooManyHalfOpen};
 pub use rate::{Buckets, Rate};
 pub use slowest::{SlowKind, Slowest};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_clients::{ACCOUNTS_KEPT, Bound, bounds, fixed_bounds};
+use birdhouse_clients::{ACCOUNTS_KEPT, Bound, OldAnswers, bounds, fixed_bounds};
 use birdhouse_net::{Reads, V2_REST_BYTES_MAX};
 
 /// Most requests to the node at a time. Core answers with 16 threads and queues 64.
@@ -93,6 +93,9 @@ bounds! {
         client_silent_subscriptions: Option<usize> = Some(200) => "the request gets error -32602",
         /// Histories of silent payments of one client that are scanned, or wait for their turn.
         client_silent_scans: Option<usize> = Some(20) => "the request gets error -32602",
+        /// Answers while the node downloads the chain and the index is more than 1000 blocks behind it: "serve" (as of
+        /// the block that it has reached), "refuse".
+        answer_while_building: OldAnswers = OldAnswers::Refuse => "refuse: error -102 \"indexing, .. %\"",
         /// Bytes of one reply.
         reply_bytes: usize = 64_000_000 => "error 10001 \"history too large\"; in a batch -101 for the items beyond",
     }
@@ -187,6 +190,7 @@ impl Limits {
             client_silent_subscriptions: None,
             client_silent_scans: None,
             scan_keys: ScanKeys::Encrypted,
+            answer_while_building: OldAnswers::Serve,
             ..Self::public()
         }
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{
-    BlockId, BlockStanding, ChainView, MempoolSize, MempoolTxids, Node, NodeError, NodeUpdate, Ranking, SourceError,
-    SourceResult,
+    BlockId, BlockStanding, ChainView, MempoolSize, MempoolTxids, Node, NodeError, NodeProgress, NodeUpdate, Ranking,
+    SourceError, SourceResult,
 };
 use bitcoin::hex::{DisplayHex as _, FromHex as _};
 use bitcoin::{Amount, BlockHash, OutPoint, Txid};
@@ -166,6 +166,11 @@ impl Node for CoreNode {
     fn best_block(&self) -> SourceResult<BlockId> {
         let tip: ChainTip = self.rpc.call("getblockchaininfo", &json!([])).map_err(to_source_error)?;
         Ok(BlockId { height: Height(tip.blocks), hash: tip.bestblockhash })
+    }
+
+    fn progress(&self) -> SourceResult<NodeProgress> {
+        let info: ChainInfo = self.rpc.call("getblockchaininfo", &json!([])).map_err(to_source_error)?;
+        Ok(info.progress())
     }
 
     fn chain_view(&self, ours: BlockHash, fork: BlockHash) -> SourceResult<ChainView> {

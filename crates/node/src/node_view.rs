@@ -3,7 +3,7 @@
 //! Source: Core's `rpc/blockchain.cpp`.
 
 use birdhouse_chain::Height;
-use birdhouse_chain::source::{BlockId, BlockStanding, ChainView};
+use birdhouse_chain::source::{BlockId, BlockStanding, ChainView, NodeProgress};
 use bitcoin::hex::FromHex as _;
 use bitcoin::{BlockHash, Work};
 use serde::{Deserialize, Deserializer};
@@ -22,6 +22,19 @@ pub(crate) struct ChainInfo {
     work: Work,
     #[serde(default, rename = "initialblockdownload")]
     initial_download: bool,
+}
+
+impl ChainInfo {
+    /// Returns the node's tip and download.
+    pub(crate) fn progress(&self) -> NodeProgress {
+        let best_header = self.is_downloading().then_some(Height(self.headers));
+        NodeProgress { tip: BlockId { height: Height(self.blocks), hash: self.tip }, best_header }
+    }
+
+    /// True in initial download. An idle regtest chain stays in it, because its last block is old.
+    fn is_downloading(&self) -> bool {
+        self.initial_download && (self.chain != "regtest" || self.headers > self.blocks)
+    }
 }
 
 /// The answer of `getblockheader`.
@@ -61,12 +74,10 @@ impl TipInfo {
 
 /// Returns the node's chain above a fork; `None` if the answers are of different moments.
 pub(crate) fn view(info: &ChainInfo, fork_work: Work, ours: BlockStanding) -> Option<ChainView> {
-    // An idle regtest chain stays in initial download, because its last block is old.
-    let downloads = info.initial_download && info.chain != "regtest";
     Some(ChainView {
         tip: BlockId { height: Height(info.blocks), hash: info.tip },
         work: (info.work >= fork_work).then(|| info.work - fork_work)?,
-        is_syncing: downloads || info.headers > info.blocks,
+        is_syncing: info.is_downloading() || info.headers > info.blocks,
         ours,
     })
 }

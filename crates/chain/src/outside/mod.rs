@@ -12,6 +12,6 @@ pub(crate) use self::runtime::Machine;
 pub use self::runtime::{Runtime, Spawned};
 pub(crate) use self::source::{
     BlockId, BlockMeta, BlockSource, BlockStanding, ChainView, FetchedBlock, FilePosition, MempoolChange, MempoolSize,
-    MiningRules, Node, NodeUpdate, Ranking, SourceError, SourceErrorKind, SourceResult, SpentBytes, Unit,
+    MiningRules, Node, NodeProgress, NodeUpdate, Ranking, SourceError, SourceErrorKind, SourceResult, SpentBytes, Unit,
 };
 pub use self::waiting::Waiting;

@@ -166,6 +166,15 @@ pub struct BlockId {
     pub hash: BlockHash,
 }
 
+/// The tip of a node, and its download of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeProgress {
+    /// Tip of the active chain: every block up to it can be read, with the outputs that it spends.
+    pub tip: BlockId,
+    /// While the node downloads the chain, or connects it anew: the height of the best header that it knows.
+    pub best_header: Option<Height>,
+}
+
 /// A node's knowledge of a block that is not in its active chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockStanding {
@@ -288,6 +297,10 @@ pub enum NodeUpdate {
 pub trait Node: Send + Sync {
     /// Returns the tip of the active chain.
     fn best_block(&self) -> SourceResult<BlockId>;
+    /// Returns the tip of the active chain, and how far the node's download of blocks is.
+    fn progress(&self) -> SourceResult<NodeProgress> {
+        Ok(NodeProgress { tip: self.best_block()?, best_header: None })
+    }
     /// Compares the active chain with a chain of ours that leaves it after the block `fork` and ends with `ours`.
     fn chain_view(&self, ours: BlockHash, fork: BlockHash) -> SourceResult<ChainView>;
     /// Returns the reason for which the node may lack blocks of its own chain; `None` where it has all of them.

@@ -31,7 +31,14 @@ pub enum Waiting {
         /// The greatest depth that is followed without the operator's approval.
         depth_max: u32,
     },
-    /// The node is not ready for the first build: it starts, downloads the chain, or has not all its blocks yet.
+    /// The node downloads the chain. The index follows it, so both tips are old.
+    NodeDownloads {
+        /// Height of the node's tip.
+        node: Height,
+        /// Height of the best header that the node knows.
+        best_header: Height,
+    },
+    /// The node is not ready for the first build: it starts, or has not all its blocks yet.
     NodeNotReady {
         /// The state of the node.
         message: String,
@@ -50,6 +57,7 @@ impl Waiting {
             Self::NodeBehind { .. } => "node behind",
             Self::ShorterChain { .. } => "node on another chain",
             Self::DeepReorg { .. } => "deep reorg",
+            Self::NodeDownloads { .. } => "node downloads",
             Self::NodeNotReady { .. } => "node not ready",
             Self::Failed { .. } => "index failed",
         }
@@ -74,6 +82,16 @@ impl std::fmt::Display for Waiting {
                  its tip, and the setting reorg-depth-max allows {depth_max}; check the node. To follow it, run \
                  `birdhouse ctl accept-reorg`, or start with a greater reorg-depth-max",
                 node.height
+            ),
+            Self::NodeDownloads { node, best_header } if node < best_header => {
+                write!(
+                    formatter,
+                    "the node is downloading the chain, {node} of {best_header} blocks: answers are of old blocks"
+                )
+            }
+            Self::NodeDownloads { node, .. } => write!(
+                formatter,
+                "the node's tip is old, at height {node}, and it knows no later block: answers are of old blocks"
             ),
             Self::NodeNotReady { message } | Self::Failed { message } => formatter.write_str(message),
         }

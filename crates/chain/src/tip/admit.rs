@@ -27,7 +27,7 @@ impl Index {
     /// Failures of the node or the store.
     pub fn admit(&self, node: &dyn Node, txid: Txid) -> Result<bool> {
         if let Some(mut mirror) = self.mirror.try_lock_for(WAIT_MAX)
-            && self.waiting().is_none()
+            && self.following.waiting().is_none()
         {
             self.admit_to(&mut mirror, node, txid)?;
         }

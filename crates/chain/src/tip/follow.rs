@@ -12,7 +12,7 @@ use bitcoin::BlockHash;
 
 use crate::error::{Error, Result};
 use crate::names::{Height, Touched, TouchedScripts};
-use crate::outside::{BlockId, Node, NodeUpdate, Runtime, SourceErrorKind, Waiting};
+use crate::outside::{BlockId, Node, NodeProgress, NodeUpdate, Runtime, SourceErrorKind, Waiting};
 use crate::state::{ChainBlock, Headers, Mempool, Snapshot};
 use crate::tip::fork::{Accepted, Branch, Step, Verdict, decide, next_step};
 use crate::tip::index::Index;
@@ -39,6 +39,10 @@ const FAILED_RETRY_MAX: Duration = Duration::from_mins(1);
 /// Pause before a node that is waited for is asked again: from the first to the second, by the cost of asking.
 const ASK_AGAIN_MIN: Duration = Duration::from_secs(1);
 const ASK_AGAIN_MAX: Duration = Duration::from_mins(1);
+/// Pause between two looks at a node that downloads the chain, so that its blocks are appended together: as long as the
+/// last ones took, from the first to the second.
+const DOWNLOAD_PAUSE_MIN: Duration = Duration::from_secs(1);
+const DOWNLOAD_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Blocks below the tip that are compared in one request. Most reorgs are shallower.
 const COMPARED_BLOCKS: u32 = 16;
 
@@ -110,7 +114,7 @@ impl Index {
     pub fn catch_up(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
         let runtime = &*self.shared.runtime;
         while patiently(runtime, stop, || self.apply(node, &NodeUpdate::Unknown, stop, Merges::Background))?.is_some() {
-            match self.waiting() {
+            match self.following.waiting() {
                 None => break,
                 Some(deep @ Waiting::DeepReorg { .. }) => return Err(Error::Waiting(deep)),
                 Some(_) => runtime.sleep(ASK_AGAIN_MIN, stop),
@@ -130,8 +134,12 @@ impl Index {
 
     /// Waits for the next update after one that took `took` to apply.
     fn wait(&self, node: &dyn Node, update: &NodeUpdate, took: Duration, stop: &AtomicBool) -> Result<NodeUpdate> {
-        if self.waiting().is_some() {
+        if self.following.waiting().is_some() {
             self.shared.runtime.sleep((took * WAIT_PER_POLL).clamp(ASK_AGAIN_MIN, ASK_AGAIN_MAX), stop);
+            return Ok(NodeUpdate::Unknown);
+        }
+        if self.following.download().is_some() {
+            self.shared.runtime.sleep(took.clamp(DOWNLOAD_PAUSE_MIN, DOWNLOAD_PAUSE_MAX), stop);
             return Ok(NodeUpdate::Unknown);
         }
         let mut mirror = self.mirror.lock();
@@ -208,10 +216,16 @@ impl Index {
         let (mut synced, mut has_reorged) = (Synced::default(), false);
         while !stop.load(Ordering::Relaxed) {
             let snapshot = self.snapshot().map_err(|_| Error::NotReady)?;
-            let best = node.best_block()?;
+            let NodeProgress { tip: best, best_header } = node.progress()?;
+            if let Some(best_header) = best_header {
+                self.following.note_download(best.height, best_header);
+            }
             let shared = shared_blocks(&snapshot.headers, node, best.height)?;
             match next_step(snapshot.headers.len(), shared, best.height) {
                 Step::InSync => {
+                    if best_header.is_none() {
+                        self.following.end_download();
+                    }
                     self.following.end_deep_reorg();
                     break;
                 }

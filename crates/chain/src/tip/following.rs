@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::names::Height;
 use crate::outside::{Runtime, Waiting};
 
 /// State of the follower that other threads read and set.
@@ -14,6 +15,8 @@ use crate::outside::{Runtime, Waiting};
 pub(super) struct Following {
     /// The reason to wait, and when it was logged.
     waiting: Mutex<Option<(Waiting, Instant)>>,
+    /// While the node downloads the chain: [`Waiting::NodeDownloads`].
+    download: Mutex<Option<Waiting>>,
     depth_max: AtomicU32,
     /// Length of the chain below the fork that a person accepted; [`NOT_ACCEPTED`] otherwise. Set under the lock of
     /// `waiting`.
@@ -36,6 +39,7 @@ impl Following {
     pub(super) fn new(depth_max: u32) -> Self {
         Self {
             waiting: Mutex::default(),
+            download: Mutex::default(),
             depth_max: depth_max.into(),
             accepted: NOT_ACCEPTED.into(),
             look_interval: OnceLock::new(),
@@ -46,6 +50,28 @@ impl Following {
 
     pub(super) fn waiting(&self) -> Option<Waiting> {
         self.waiting.lock().as_ref().map(|(waiting, _)| waiting.clone())
+    }
+
+    /// Returns the state of the node's download, while there is one.
+    pub(super) fn download(&self) -> Option<Waiting> {
+        self.download.lock().clone()
+    }
+
+    /// Notes how far the node's download is.
+    pub(super) fn note_download(&self, node: Height, best_header: Height) {
+        let state = Waiting::NodeDownloads { node, best_header };
+        let mut download = self.download.lock();
+        if download.is_none() {
+            tracing::info!(%state, "following a node that downloads the chain");
+        }
+        *download = Some(state);
+    }
+
+    /// Notes that the index has all blocks of a node that downloads no more.
+    pub(super) fn end_download(&self) {
+        if self.download.lock().take().is_some() {
+            tracing::info!("the node has downloaded the chain");
+        }
     }
 
     /// Begins or goes on to wait; logs each new kind of reason, and the same one again after [`LOG_AGAIN`].

@@ -57,6 +57,9 @@ pub struct Update {
     pub touched: Touched,
 }
 
+/// Blocks behind the newest header above which answers are of an old chain: a week.
+const OLD_BLOCKS: u32 = 1000;
+
 /// Updates that a slow receiver may lag behind. Beyond that it must treat every script as touched.
 const UPDATES_HELD: usize = 64;
 
@@ -313,9 +316,20 @@ impl Index {
         self.updates.subscribe()
     }
 
-    /// Returns the reason why the index stays at its tip although the node has another one.
+    /// Returns the reason why the tip of the index is not the newest: why it stays although the node has another one,
+    /// or that the node itself downloads the chain.
     pub fn waiting(&self) -> Option<Waiting> {
-        self.following.waiting()
+        self.following.waiting().or_else(|| self.following.download())
+    }
+
+    /// Returns the progress of an index that is more than 1000 blocks behind the newest header of a node that
+    /// downloads the chain, so that its answers are of an old chain.
+    pub fn downloading(&self) -> Option<Syncing> {
+        let Some(Waiting::NodeDownloads { best_header, .. }) = self.following.download() else { return None };
+        let ours = self.snapshot().ok()?.tip().height.0;
+        let percent = u64::from(ours) * 100 / u64::from(best_header.0.max(1));
+        let percent = u8::try_from(percent.min(99)).expect("at most 99");
+        (best_header.0.saturating_sub(ours) > OLD_BLOCKS).then_some(Syncing { percent, left: None })
     }
 
     /// Reports that the first build waits, for [`Self::waiting`] and the log.

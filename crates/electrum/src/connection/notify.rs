@@ -31,7 +31,7 @@ pub(super) async fn run(service: &Arc<Service>, client: &Client) {
         }
         let (due, epoch) = take_due(client);
         // The snapshot comes after `take_due`: a later update makes its subjects due anew.
-        match service.index.snapshot() {
+        match service.snapshot(client) {
             Ok(at) => notify_due(service, client, &at, due, epoch).await,
             Err(_) => due.into_iter().for_each(|subject| client.state().put_back(subject)),
         }

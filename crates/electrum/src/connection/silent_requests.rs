@@ -69,7 +69,7 @@ impl<'a> Silent<'a> {
             let message = "a scan key is not accepted unencrypted over a public network; connect by TLS or onion";
             return Err(RpcError::invalid_params(message));
         }
-        let at = self.service.index.snapshot()?;
+        let at = self.service.snapshot(self.client)?;
         self.check_index(&at)?;
         let key = scan_key(keys, labels)?;
         let address = self.address(&key);

@@ -110,7 +110,7 @@ fn memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Ans
             let offer = silent_payments(service, view);
             Ok(Answer::features(&service.settings, service.index.genesis_hash(), *form, offer))
         }
-        MemoryRequest::Banner => Ok(Answer::Text(service.settings.banner.clone())),
+        MemoryRequest::Banner => Ok(Answer::Text(service.banner())),
         MemoryRequest::DonationAddress => Ok(Answer::Text(service.settings.donation_address.clone())),
         MemoryRequest::Peers => Ok(Answer::Peers(service.peers.list())),
         MemoryRequest::AddPeer(features) => Ok(Answer::Bool(service.peers.announce(features, view.from))),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use birdhouse_chain::source::Node;
 use birdhouse_chain::{EarlyHeaders, Index, Snapshot, Syncing};
+use birdhouse_clients::OldAnswers;
 use birdhouse_net::{PartialMessages, Pool, Reads, Registry, SeatCounters};
 use bitcoin::constants::genesis_block;
 use bitcoin::{BlockHash, Network};
@@ -86,9 +87,26 @@ impl Service {
         [Network::Bitcoin, Network::Regtest].into_iter().find(is_genesis).unwrap_or(Network::Testnet)
     }
 
+    /// Returns the snapshot that a client may see.
+    ///
+    /// # Errors
+    /// The index is being built, or its answers are too old for the client's listener.
+    pub(crate) fn snapshot(&self, client: &Client) -> Result<Arc<Snapshot>, Syncing> {
+        match client.limits().answer_while_building {
+            OldAnswers::Refuse => self.index.downloading().map_or_else(|| self.index.snapshot(), Err),
+            OldAnswers::Serve => self.index.snapshot(),
+        }
+    }
+
+    /// Returns the banner, with the reason why the tip is not the newest.
+    pub(crate) fn banner(&self) -> String {
+        let banner = &self.settings.banner;
+        self.index.waiting().map_or_else(|| banner.clone(), |reason| format!("{banner}\n\nNote: {reason}."))
+    }
+
     /// Returns the present view of a client.
     pub(crate) fn view(&self, client: &Client) -> View {
-        let snapshot = self.index.snapshot();
+        let snapshot = self.snapshot(client);
         let early = if snapshot.is_err() { self.index.early_headers() } else { None };
         let entries_max = client.limits().reply_bytes / ENTRY_BYTES_MIN;
         View { from: client.meter.address, snapshot, early, access: client.access(), entries_max }

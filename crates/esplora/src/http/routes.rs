@@ -31,6 +31,8 @@ use crate::wire::{AnswerMemory, AskedRange, Cache, Content, Failure, HTML, Param
 use crate::work::ApiRequest;
 
 /// The header with the id of the last event that a client has received.
+/// Why the tip is not the newest: [`birdhouse_chain::Waiting::kind`].
+const WAITING: HeaderName = HeaderName::from_static("birdhouse-waiting");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Seconds for which a browser may remember what CORS allows.
 const CORS_S: &str = "86400";
@@ -107,7 +109,7 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     if !caller.unsent.has_room(SHARE_BYTES + 1) {
         return Err(Failure::no_memory());
     }
-    let snapshot = service.index.snapshot()?;
+    let snapshot = service.snapshot(&caller)?;
     let last_event = text(&parts, LAST_EVENT_ID);
     let asked_range = AskedRange { range: text(&parts, header::RANGE), if_range: text(&parts, header::IF_RANGE) };
     let params = Params { path, query, body, last_event, asked_range };
@@ -215,6 +217,9 @@ impl Answered {
         if etag.is_some_and(|etag| matches(asked, &etag)) {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return response;
+        }
+        if let Some(reason) = self.service.index.waiting() {
+            headers.insert(WAITING, value(reason.kind()));
         }
         if is_ranged {
             headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));

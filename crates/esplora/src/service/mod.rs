@@ -14,9 +14,9 @@ pub(crate) use self::stale_blocks::StaleBlocks;
 use std::hash::RandomState;
 use std::sync::Arc;
 
-use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
-use birdhouse_clients::Slowest;
+use birdhouse_chain::{Index, Snapshot, Syncing};
+use birdhouse_clients::{OldAnswers, Slowest};
 use birdhouse_net::{PartialMessages, Pool, Reads, Registry, SeatCounters};
 
 use crate::fees::{Fees, KnownBlockFees, Projections};
@@ -69,6 +69,16 @@ impl Service {
             slowest: Slowest::default(),
             settings,
         }
+    }
+
+    /// Returns the snapshot that a client may see.
+    ///
+    /// # Errors
+    /// The index is being built, or its answers are too old for clients that do not come over loopback.
+    pub(crate) fn snapshot(&self, caller: &Caller) -> Result<Arc<Snapshot>, Syncing> {
+        let refuses = self.settings.limits.answer_while_building == OldAnswers::Refuse && caller.pages.is_none();
+        let refused = self.index.downloading().filter(|_| refuses);
+        refused.map_or_else(|| self.index.snapshot(), Err)
     }
 
     /// Returns the node.

@@ -1,9 +1,15 @@
 //! Progress and results of the scans: the scanned length of each file, and the positions of blocks.
+//!
+//! A node that was killed overwrites blocks that it had not noted: the last ones, or all of them in initial download,
+//! where it begins again with the first file. A file that was written to, and has nothing new behind its scanned part,
+//! may be such a one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use birdhouse_chain::source::SourceResult;
 use bitcoin::BlockHash;
@@ -23,6 +29,9 @@ const SCAN_AHEAD_BYTES: usize = 4096;
 /// Number of newest files that are scanned first for an unknown block.
 const NEWEST_FILES: usize = 4;
 
+/// Age from which the time of a file's last change tells whether it has changed since: file systems round it.
+const SETTLED_AGE: Duration = Duration::from_secs(1);
+
 /// The extent of a search for a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -32,7 +41,7 @@ pub(crate) enum Step {
     Newest,
     /// The new parts of all files.
     All,
-    /// The newest files from their beginning: a node that was killed may overwrite blocks it had not noted.
+    /// Files that may have been overwritten, the newest among them, from their beginning.
     Rewritten,
 }
 
@@ -42,13 +51,24 @@ pub(crate) const STEPS: [Step; 4] = [Step::Known, Step::Newest, Step::All, Step:
 /// Scanned lengths and found positions.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// File number -> offset at which the next scan resumes.
-    resume: BTreeMap<u32, u64>,
+    /// File number -> its last scan.
+    scanned: BTreeMap<u32, Scanned>,
+    /// Files that may have been overwritten since they were scanned.
+    overwritten: BTreeSet<u32>,
     pub(crate) positions: Positions,
     /// Positions of blocks by the hash of their previous block.
     children: Positions,
     /// File number -> end of the last undo data found there.
     pub(crate) undo_hints: BTreeMap<u32, u64>,
+}
+
+/// A scan of one file.
+#[derive(Debug, Clone, Copy)]
+struct Scanned {
+    /// Offset at which the next one resumes.
+    resume: u64,
+    /// Time of the file's last change before the scan; `None` if it cannot tell later changes.
+    changed: Option<SystemTime>,
 }
 
 impl Known {
@@ -59,10 +79,13 @@ impl Known {
             Step::Newest | Step::All | Step::Rewritten => folder.numbers()?,
         };
         if step != Step::All {
-            numbers.drain(..numbers.len().saturating_sub(NEWEST_FILES));
+            let older = numbers.len().saturating_sub(NEWEST_FILES);
+            let is_wanted = |number: &u32| step == Step::Rewritten && self.overwritten.contains(number);
+            let older: Vec<u32> = numbers.drain(..older).filter(is_wanted).collect();
+            numbers.splice(..0, older);
         }
         if step == Step::Rewritten {
-            self.resume.retain(|number, _| !numbers.contains(number));
+            self.scanned.retain(|number, _| !numbers.contains(number));
         }
         self.scan(folder, &numbers, Zeros::End).map(drop)
     }
@@ -90,16 +113,17 @@ impl Known {
 
     /// Scans files in parallel, each from the end of its last scan; returns the new blocks.
     fn scan(&mut self, folder: &Folder, numbers: &[u32], zeros: Zeros) -> SourceResult<Vec<FoundBlock>> {
-        let jobs: Vec<(u32, u64)> = numbers.iter().map(|n| (*n, self.resume.get(n).copied().unwrap_or(0))).collect();
+        let resume = |number: &u32| self.scanned.get(number).map_or(0, |scanned| scanned.resume);
+        let jobs: Vec<(u32, u64)> = numbers.iter().map(|number| (*number, resume(number))).collect();
         let (next, found) = (AtomicUsize::new(0), Mutex::new((Vec::<FoundBlock>::new(), Vec::new())));
         let work = || -> SourceResult<()> {
             while let Some(&(number, from)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let mut blocks = Vec::new();
-                let resume = scan_file(folder, number, from, zeros, &mut blocks);
-                let resume = resume.map_err(|e| unreadable(&folder.blk_path(number), &e))?;
+                let scanned = scan_file(folder, number, from, zeros, &mut blocks);
+                let scanned = scanned.map_err(|e| unreadable(&folder.blk_path(number), &e))?;
                 let mut found = found.lock();
                 found.0.append(&mut blocks);
-                found.1.push((number, resume));
+                found.1.push((number, scanned));
             }
             Ok(())
         };
@@ -108,15 +132,41 @@ impl Known {
             let own = work();
             threads.into_iter().map(|t| t.join().expect("a scan does not panic")).fold(own, Result::and)
         })?;
-        let (blocks, resumes) = found.into_inner();
-        self.resume.extend(resumes);
+        let (blocks, scans) = found.into_inner();
+        for (number, scanned) in scans {
+            self.note(number, scanned);
+        }
         self.positions.extend(blocks.iter().map(|block| (block.head.hash, block.position())));
         self.children.extend(blocks.iter().map(|block| (block.head.previous(), block.position())));
         Ok(blocks)
     }
+
+    /// Notes a scan. A file that has changed, and not behind its scanned part, may have been overwritten.
+    fn note(&mut self, number: u32, scanned: Scanned) {
+        match self.scanned.insert(number, scanned) {
+            None => {
+                self.overwritten.remove(&number);
+            }
+            Some(before) => {
+                let is_same = before.changed.is_some() && before.changed == scanned.changed;
+                if before.resume == scanned.resume && !is_same {
+                    self.overwritten.insert(number);
+                }
+            }
+        }
+    }
 }
 
-fn scan_file(folder: &Folder, number: u32, from: u64, zeros: Zeros, blocks: &mut Vec<FoundBlock>) -> io::Result<u64> {
+fn scan_file(
+    folder: &Folder,
+    number: u32,
+    from: u64,
+    zeros: Zeros,
+    blocks: &mut Vec<FoundBlock>,
+) -> io::Result<Scanned> {
+    let changed = fs::metadata(folder.blk_path(number))?.modified()?;
+    let is_settled = changed.elapsed().is_ok_and(|age| age >= SETTLED_AGE);
     let mut records = folder.blk_records(number, SCAN_AHEAD_BYTES, zeros, from)?;
-    scan_blocks(&mut records, number, &mut |block| blocks.push(block))
+    let resume = scan_blocks(&mut records, number, &mut |block| blocks.push(block))?;
+    Ok(Scanned { resume, changed: is_settled.then_some(changed) })
 }

@@ -98,8 +98,14 @@ impl Opened {
         copies.first().ok_or_else(|| permanent("failed to read a block: no copy of it was found"))
     }
 
-    /// Finds a block, and proves it. Returns its position, its bytes and its txids.
-    fn locate(&self, hash: BlockHash) -> SourceResult<(FilePosition, Vec<u8>, Vec<Hash256>)> {
+    /// Finds a block, proves it, and returns what `take` makes of it. Where that fails it is asked about another copy:
+    /// after a crash of the node in initial download, one may be left that has lost its undo data.
+    fn locate<T>(
+        &self,
+        hash: BlockHash,
+        take: impl Fn(FilePosition, Vec<u8>, Vec<Hash256>) -> SourceResult<T>,
+    ) -> SourceResult<T> {
+        let mut failure = None;
         for step in known::STEPS {
             let candidates = self.files.known(|known| {
                 known.look(self.folder(), step)?;
@@ -110,12 +116,35 @@ impl Opened {
                 if let Some(size) = self.files.size_at(hash, position)?
                     && let Some((block, txids)) = self.files.whole(position, size)?
                 {
-                    return Ok((position, block, txids));
+                    match take(position, block, txids) {
+                        Ok(taken) => return Ok(taken),
+                        Err(error) => failure = Some(error),
+                    }
                 }
                 self.files.handles.close(position.file);
             }
         }
-        Err(not_found(format!("failed to find block {hash} in {}", self.folder().path().display())))
+        let missing = || not_found(format!("failed to find block {hash} in {}", self.folder().path().display()));
+        Err(failure.unwrap_or_else(missing))
+    }
+
+    /// Returns a copy of a block with its undo data.
+    fn with_undo(
+        &self,
+        hash: BlockHash,
+        position: FilePosition,
+        block: Vec<u8>,
+        txids: Vec<Hash256>,
+    ) -> SourceResult<FetchedBlock> {
+        let PossibleUndo { mut records, has_sibling } = self.files.undo_of(hash, position.file, &block)?;
+        let undo = match records.len() {
+            0 | 1 => records.pop(),
+            // The blocks before it distinguish its undo data from a sibling's.
+            _ => self.files.choose_undo(&self.chain(Some(hash))?, &block, records)?,
+        };
+        let undo = undo.ok_or_else(|| no_undo(self.folder(), hash, position.file))?;
+        let (spent, position, txids) = (SpentBuf::Undo(undo), Some(position), Some(txids));
+        Ok(FetchedBlock { block, txids, spent, position, has_sibling })
     }
 }
 
@@ -148,16 +177,7 @@ impl BlockSource for Opened {
     }
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
-        let (position, block, txids) = self.locate(hash)?;
-        let PossibleUndo { mut records, has_sibling } = self.files.undo_of(hash, position.file, &block)?;
-        let undo = match records.len() {
-            0 | 1 => records.pop(),
-            // The blocks before it distinguish its undo data from a sibling's.
-            _ => self.files.choose_undo(&self.chain(Some(hash))?, &block, records)?,
-        };
-        let undo = undo.ok_or_else(|| no_undo(self.folder(), hash, position.file))?;
-        let (spent, position, txids) = (SpentBuf::Undo(undo), Some(position), Some(txids));
-        Ok(FetchedBlock { block, txids, spent, position, has_sibling })
+        self.locate(hash, |position, block, txids| self.with_undo(hash, position, block, txids))
     }
 
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
@@ -180,10 +200,12 @@ impl BlockSource for Opened {
         };
         let beyond = |size| permanent(format!("failed to read {len} bytes at {offset} of block {hash}: it has {size}"));
         let Some((position, size)) = at_hint else {
-            let (_, block, _) = self.locate(hash)?;
             let end = (offset as usize).saturating_add(len as usize);
-            let part = block.get(offset as usize..end).map(<[u8]>::to_vec);
-            return part.ok_or_else(|| beyond(block.len()));
+            let part = |_, block: Vec<u8>, _| {
+                let part = block.get(offset as usize..end).map(<[u8]>::to_vec);
+                part.ok_or_else(|| beyond(block.len()))
+            };
+            return self.locate(hash, part);
         };
         if offset.checked_add(len).is_none_or(|end| end > size) {
             return Err(beyond(size as usize));

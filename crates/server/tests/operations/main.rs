@@ -9,6 +9,7 @@ mod dashboard;
 mod demo;
 mod derived;
 mod doctor;
+mod downloading;
 mod ending;
 mod faults;
 mod full_disk;
