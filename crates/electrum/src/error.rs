@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use birdhouse_chain::Syncing;
-use birdhouse_chain::source::NodeError;
+use birdhouse_chain::source::{NodeError, SourceError, SourceErrorKind};
 use birdhouse_clients::Overdrawn;
 use tracing::{error, warn};
 
@@ -158,6 +158,12 @@ impl From<birdhouse_chain::Error> for RpcError {
     fn from(error: birdhouse_chain::Error) -> Self {
         if let birdhouse_chain::Error::TooLong { .. } = error {
             return Self::history_too_large();
+        }
+        // Not an error to log: everybody may ask for old transactions.
+        if let birdhouse_chain::Error::Source(SourceError { kind: SourceErrorKind::NotFound, .. }) = &error {
+            return Self::daemon(
+                "the node no longer has the block of this transaction: it is pruned, or its chain has just moved",
+            );
         }
         error!(%error, "index read failed");
         Self::internal()

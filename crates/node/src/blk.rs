@@ -17,6 +17,7 @@ mod scan;
 mod undo_pairs;
 mod unit;
 
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,18 +41,32 @@ pub(crate) use unit::inside;
 /// The node may be wiped, restored from a copy, or downloaded again while the folder is open. Then blocks lie
 /// elsewhere, under another key. A block that is not found where it was leads to a look at the folder, and to a new
 /// scan if it was replaced.
-#[derive(Debug)]
 pub struct BlockFiles {
     path: PathBuf,
     network: Network,
     opened: RwLock<Arc<Opened>>,
+    /// Asked for a block that the files do not give.
+    node: Option<Arc<dyn BlockSource>>,
+}
+
+impl fmt::Debug for BlockFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockFiles").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl BlockFiles {
     /// Opens the folder `blocks` of a node of this network. It scans no file yet.
     pub fn open(blocks_dir: &Path, network: Network) -> SourceResult<Self> {
         let opened = RwLock::new(Arc::new(Opened::open(blocks_dir, network)?));
-        Ok(Self { path: blocks_dir.to_owned(), network, opened })
+        Ok(Self { path: blocks_dir.to_owned(), network, opened, node: None })
+    }
+
+    /// Asks the node for a single block that its files do not give: siblings whose undo data only a deleted block
+    /// tells apart.
+    #[must_use]
+    pub fn with_node(self, node: Arc<dyn BlockSource>) -> Self {
+        Self { node: Some(node), ..self }
     }
 
     fn opened(&self) -> Arc<Opened> {
@@ -97,7 +112,11 @@ impl BlockSource for BlockFiles {
     }
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
-        self.found(|opened| opened.block(hash))
+        match (self.found(|opened| opened.block(hash)), &self.node) {
+            // The node knows the position of the undo data that its files leave in doubt.
+            (Err(error), Some(node)) if error.kind == SourceErrorKind::NotFound => node.block(hash).map_err(|_| error),
+            (found, _) => found,
+        }
     }
 
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {

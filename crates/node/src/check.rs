@@ -1,6 +1,7 @@
 //! The check at start: is this the right node, and is it ready?
 //!
-//! The check is a pure function of two answers. Waiting helps when the error is `Transient`.
+//! The check is a pure function of two answers. The blocks that the node has are compared with an index by
+//! [`KeptBlocks::check`]. Waiting helps when the error is `Transient`.
 
 use birdhouse_chain::source::SourceResult;
 use bitcoin::Network;
@@ -11,6 +12,7 @@ use crate::blk::network_flag;
 use crate::conf::network_named;
 use crate::error::{permanent, transient};
 use crate::gaps::ChainStates;
+use crate::pruning::{KeptBlocks, PruneInfo};
 use crate::rpc::{Rpc, to_source_error};
 
 /// The oldest version with every required call (`getblock 3`), in the notation of `getnetworkinfo`.
@@ -25,14 +27,16 @@ pub struct NodeFacts {
     pub user_agent: String,
     /// The height of its tip.
     pub blocks: u32,
+    /// The blocks that it keeps.
+    pub kept: KeptBlocks,
 }
 
 #[derive(Deserialize)]
 struct ChainInfo {
     chain: String,
     blocks: u32,
-    #[serde(default)]
-    pruned: bool,
+    #[serde(flatten)]
+    pruning: PruneInfo,
 }
 
 #[derive(Deserialize)]
@@ -42,8 +46,9 @@ struct NetworkInfo {
     subversion: String,
 }
 
-/// Checks version, network, pruning and UTXO snapshot of the node. One that downloads the chain is ready: every block up
-/// to its tip can be read.
+/// Checks version, network and UTXO snapshot of the node. One that downloads the chain is ready: every block up to its
+/// tip can be read. The blocks that it keeps are for [`KeptBlocks::check`], because those that the index has are not
+/// needed.
 ///
 /// # Errors
 /// The first unmet requirement, with advice.
@@ -73,21 +78,17 @@ fn check(address: &str, chain: &ChainInfo, net: NetworkInfo, wanted: Network) ->
             net.subversion
         )));
     }
-    if chain.pruned {
-        return Err(permanent(format!(
-            "the node at {address} is pruned, and the index needs every block once; set prune=0 in bitcoin.conf and \
-             start bitcoind -reindex, which downloads the chain again"
-        )));
-    }
-    Ok(NodeFacts { version: net.version, user_agent: net.subversion, blocks: chain.blocks })
+    Ok(NodeFacts { version: net.version, user_agent: net.subversion, blocks: chain.blocks, kept: chain.pruning.kept() })
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use birdhouse_chain::Height;
     use birdhouse_chain::source::SourceErrorKind;
 
     use super::*;
+    use crate::pruning::PruneMode;
 
     fn verdict(chain: &str, version: u32, wanted: Network) -> SourceResult<NodeFacts> {
         let chain = serde_json::from_str(chain).unwrap();
@@ -97,7 +98,8 @@ mod tests {
     #[test]
     fn ready_node_passes() {
         let facts = verdict(r#"{"chain":"main","blocks":7,"headers":7}"#, 310_000, Network::Bitcoin).unwrap();
-        assert_eq!(facts, NodeFacts { version: 310_000, user_agent: "/Satoshi/".into(), blocks: 7 });
+        let kept = KeptBlocks { mode: PruneMode::Off, first: Height(0), headers: Height(7) };
+        assert_eq!(facts, NodeFacts { version: 310_000, user_agent: "/Satoshi/".into(), blocks: 7, kept });
     }
 
     #[test]
@@ -108,9 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn pruned_or_old_node_is_for_a_person() {
-        let pruned = verdict(r#"{"chain":"main","blocks":7,"headers":7,"pruned":true}"#, 310_000, Network::Bitcoin);
-        assert!(pruned.unwrap_err().message.contains("prune=0"));
+    fn old_node_is_for_a_person() {
         let old = verdict(r#"{"chain":"main","blocks":7,"headers":7}"#, 220_000, Network::Bitcoin);
         assert_eq!(old.unwrap_err().kind, SourceErrorKind::Permanent);
     }

@@ -31,11 +31,21 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> SourceError {
         )),
         io::ErrorKind::NotFound => permanent(format!(
             "failed to read {path}: it does not exist; give the folder of the running node (--node-dir) or its blocks \
-             folder (--blocks-dir). If it existed before, the node is pruned (set prune=0 and download again) or its \
-             disk is not mounted"
+             folder (--blocks-dir). If it existed before, its disk is not mounted"
         )),
         _ => transient(format!("failed to read {path}: {error}")),
     }
+}
+
+/// Returns the error of a block or undo file that could not be read. A pruned node deletes such files.
+pub(crate) fn unreadable_blocks(path: &Path, error: &io::Error) -> SourceError {
+    if error.kind() != io::ErrorKind::NotFound {
+        return unreadable(path, error);
+    }
+    not_found(format!(
+        "failed to read {}: the file is gone; the node is pruned and has deleted it, or its disk is not mounted",
+        path.display()
+    ))
 }
 
 /// Returns the error of a `bitcoin.conf` that could not be read.

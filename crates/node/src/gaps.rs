@@ -7,6 +7,7 @@ use birdhouse_chain::source::{NodeError, SourceResult};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::pruning::KeptBlocks;
 use crate::rpc::{Rpc, to_source_error};
 
 /// The answer of `getchainstates`.
@@ -52,21 +53,11 @@ impl ChainStates {
 
 /// Returns the reason for which the node may lack blocks of its own chain.
 pub(crate) fn missing_blocks(rpc: &Rpc) -> SourceResult<Option<String>> {
-    #[derive(Deserialize)]
-    struct Info {
-        #[serde(default)]
-        pruned: bool,
-        #[serde(default, rename = "pruneheight")]
-        first_kept: Option<u32>,
-    }
     if let Some(unfinished) = ChainStates::of(rpc)?.unfinished() {
         return Ok(Some(unfinished));
     }
-    let info: Info = rpc.call("getblockchaininfo", &json!([])).map_err(to_source_error)?;
-    Ok(info.pruned.then(|| {
-        let kept = info.first_kept.map_or_else(String::new, |height| format!(" (it has those from {height} on)"));
-        format!("the node is pruned and removes old blocks{kept}; set prune=0 in bitcoin.conf")
-    }))
+    let kept = KeptBlocks::of(rpc)?;
+    Ok((kept.first.0 > 0).then(|| format!("the node is pruned and has all blocks from height {} on only", kept.first)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `conf`, `check`, `checkpoints`, `open` | the start: where the node is, whether it is the right one and of the right chain, where its blocks come from |
+//! | `conf`, `check`, `pruning`, `checkpoints`, `open` | the start: where the node is, whether it is the right one, has the blocks and is of the right chain, where its blocks come from |
 //! | `blk`, `xor`, `record` | its block and undo files |
 //! | `rest`, `rpc_source`, `remote` | blocks by REST or RPC, where the files are elsewhere |
 //! | `core_node`, `node_view`, `gaps` | the running node: tip, mempool, fees, broadcast, blocks that it lacks |
@@ -44,6 +44,7 @@ mod header_json;
 mod http;
 mod node_view;
 mod open;
+mod pruning;
 pub mod record;
 mod remote;
 mod rest;
@@ -60,6 +61,7 @@ pub use checkpoints::forked_chain;
 pub use conf::{Auth, Conf, NodeConf, NodeOptions};
 pub use core_node::CoreNode;
 pub use open::{Chosen, open_source};
+pub use pruning::{KeptBlocks, PruneMode};
 pub use rest::RestSource;
 pub use rpc::Rpc;
 pub use rpc_source::RpcSource;

@@ -31,7 +31,7 @@ pub fn open_source(blocks_dir: &Path, network: Network, rpc: Option<&Arc<Rpc>>) 
     let opened = first_of(
         &mut skipped,
         [
-            ("files", &|| Ok(Box::new(BlockFiles::open(blocks_dir, network)?) as Box<dyn BlockSource>)),
+            ("files", &|| Ok(Box::new(files(blocks_dir, network, rpc)?) as Box<dyn BlockSource>)),
             ("REST", &|| Ok(Box::new(RestSource::open(node(rpc)?.address(), network)?))),
             ("RPC", &|| Ok(Box::new(RpcSource::open(Arc::clone(node(rpc)?), network)?))),
         ],
@@ -65,6 +65,14 @@ fn first_of<'a>(
         }
     }
     None
+}
+
+fn files(blocks_dir: &Path, network: Network, rpc: Option<&Arc<Rpc>>) -> SourceResult<BlockFiles> {
+    let files = BlockFiles::open(blocks_dir, network)?;
+    Ok(match rpc {
+        Some(rpc) => files.with_node(Arc::new(RpcSource::behind(Arc::clone(rpc), network))),
+        None => files,
+    })
 }
 
 fn node(rpc: Option<&Arc<Rpc>>) -> SourceResult<&Arc<Rpc>> {

@@ -74,7 +74,7 @@ impl Rest {
         let body = String::from_utf8_lossy(&reply.body[..reply.body.len().min(200)]).trim().to_owned();
         let message = format!("failed to get {what} over REST from {}: {body} ({})", self.http.address(), reply.status);
         match reply.status {
-            404 if body.contains("pruned") => permanent(format!("{message}; set prune=0 and download the chain again")),
+            404 if body.contains("pruned") => not_found(format!("{message}; the node has deleted this block")),
             404 => not_found(message),
             500 | 503 => transient(message),
             403 => permanent(format!("{message}; add the address of this server to rpcallowip")),

@@ -27,6 +27,10 @@ const ANSWER_BYTES_MAX: u64 = 512 * 1024 * 1024;
 const QUICK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Core's error codes for a missing object: `RPC_INVALID_ADDRESS_OR_KEY`, `RPC_INVALID_PARAMETER`.
 const NOT_FOUND_CODES: [i64; 2] = [-5, -8];
+/// Core's error code `RPC_MISC_ERROR`, which a block that is not on the node's disk has, too.
+const RPC_MISC_ERROR: i64 = -1;
+/// Beginning of the message about such a block (`CheckBlockDataAvailability` in Core's `rpc/blockchain.cpp`).
+const NOT_AVAILABLE: &str = "Block not available";
 /// Core's error code `RPC_IN_WARMUP`.
 const IN_WARMUP: i64 = -28;
 
@@ -243,6 +247,9 @@ pub(crate) fn to_source_error(error: NodeError) -> SourceError {
     match error {
         NodeError::Unavailable(error) => error,
         NodeError::Rejected { code, message } if NOT_FOUND_CODES.contains(&code) => not_found(message),
+        NodeError::Rejected { code: RPC_MISC_ERROR, message } if message.starts_with(NOT_AVAILABLE) => {
+            not_found(format!("{message}; the node has deleted this block, or does not have it yet"))
+        }
         NodeError::Rejected { code, message } => permanent(format!("the node refused: {message} ({code})")),
     }
 }

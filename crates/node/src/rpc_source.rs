@@ -72,7 +72,8 @@ impl RpcSource {
     /// # Errors
     /// The node is of another network or cannot be reached.
     pub fn open(rpc: Arc<Rpc>, network: Network) -> SourceResult<Self> {
-        let blocks = RpcBlocks { node: CoreNode::new(Arc::clone(&rpc)), rpc, network };
+        let source = Self::behind(rpc, network);
+        let blocks = &source.0;
         let first = blocks.node.block_hashes(Height(0)..Height(1))?;
         if first.first() != Some(&genesis_block(network).block_hash()) {
             return Err(permanent(format!(
@@ -81,7 +82,12 @@ impl RpcSource {
                 network.to_core_arg()
             )));
         }
-        Ok(Self(blocks))
+        Ok(source)
+    }
+
+    /// Returns the node behind `rpc` as a source, without asking it.
+    pub(crate) fn behind(rpc: Arc<Rpc>, network: Network) -> Self {
+        Self(RpcBlocks { node: CoreNode::new(Arc::clone(&rpc)), rpc, network })
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{Node, NodeError, SourceErrorKind};
-use birdhouse_node::{Auth, CoreNode, NodeConf, NodeOptions, Rpc, check_node};
+use birdhouse_node::{Auth, CoreNode, KeptBlocks, NodeConf, NodeOptions, PruneMode, Rpc, check_node};
 use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
 use bitcoin::consensus::encode::{serialize, serialize_hex};
@@ -243,9 +243,13 @@ fn node_is_checked_for_network_and_pruning() {
     assert!(facts.version >= 310_000 && facts.user_agent.contains("Satoshi"), "{facts:?}");
     let error = check_node(&client, Network::Bitcoin).unwrap_err();
     assert_eq!(error.kind, SourceErrorKind::Permanent);
-    let pruned = Bitcoind::start(Options::default().arg("-prune=1")).unwrap();
-    let error = check_node(&rpc(&pruned), Network::Regtest).unwrap_err();
-    assert!(error.message.contains("prune=0"), "{error}");
+    for (flag, mode) in [("-prune=1", PruneMode::Manual), ("-prune=550", PruneMode::Automatic)] {
+        let pruned = Bitcoind::start(Options::default().arg(flag)).unwrap();
+        let kept = check_node(&rpc(&pruned), Network::Regtest).unwrap().kept;
+        assert_eq!(kept, KeptBlocks { mode, first: Height(0), headers: Height(0) });
+        assert_eq!(kept, KeptBlocks::of(&rpc(&pruned)).unwrap());
+    }
+    assert_eq!(facts.kept.mode, PruneMode::Off);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
 
 mod common;
+mod pruned;
 mod undo;
 
 use std::collections::BTreeMap;

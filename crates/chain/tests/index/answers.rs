@@ -8,12 +8,12 @@ use bitcoin::{ScriptBuf, Txid};
 /// The headers, and the answers and raw transactions of some scripts.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    headers: Vec<[u8; 80]>,
+    pub(crate) headers: Vec<[u8; 80]>,
     pub(crate) scripts: BTreeMap<ScriptBuf, OfScript>,
-    transactions: BTreeMap<Txid, Vec<u8>>,
+    pub(crate) transactions: BTreeMap<Txid, Vec<u8>>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OfScript {
     history: Vec<HistoryEntry>,
     status: Option<[u8; 32]>,
@@ -35,12 +35,7 @@ impl Answers {
             let all = Height(0)..Height(u32::MAX);
             let entries = snapshot.history_between(&scripthash, all).unwrap();
             let uncached: Vec<Vec<u8>> = entries.iter().map(|entry| raw(snapshot, entry)).collect();
-            let of_script = OfScript {
-                history: snapshot.history(&scripthash).unwrap(),
-                status: snapshot.status(&scripthash).unwrap(),
-                balance: snapshot.balance(&scripthash).unwrap(),
-                unspent: snapshot.unspent(&scripthash).unwrap(),
-            };
+            let of_script = OfScript::of(snapshot, &scripthash);
             assert_eq!(of_script.history, entries);
             for (entry, uncached) in entries.iter().zip(uncached) {
                 assert_eq!(raw(snapshot, entry), uncached);
@@ -59,6 +54,17 @@ impl Answers {
             assert_eq!(Some(of_script), other.scripts.get(script), "{context}: script {script:x}");
         }
         assert!(self.transactions == other.transactions, "{context}: transactions");
+    }
+}
+
+impl OfScript {
+    pub(crate) fn of(snapshot: &Snapshot, scripthash: &ScriptHash) -> Self {
+        Self {
+            history: snapshot.history(scripthash).unwrap(),
+            status: snapshot.status(scripthash).unwrap(),
+            balance: snapshot.balance(scripthash).unwrap(),
+            unspent: snapshot.unspent(scripthash).unwrap(),
+        }
     }
 }
 

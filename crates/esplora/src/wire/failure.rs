@@ -148,6 +148,10 @@ impl From<Error> for Failure {
             Error::Source(error) if error.kind == SourceErrorKind::Transient => {
                 Self::Later { text: "the node is busy; try again later".into(), seconds: SILENT_S }
             }
+            // Not an error to log: everybody may ask for old transactions.
+            Error::Source(error) if error.kind == SourceErrorKind::NotFound => Self::unavailable(
+                "the node no longer has the block of this transaction: it is pruned, or its chain has just moved",
+            ),
             error => Self::Index(error),
         }
     }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 
-use crate::error::{transient, unreadable};
+use crate::error::{transient, unreadable_blocks};
 use crate::record::{RECORD_HEADER, RECORD_HEADER_BYTES, ReadAt};
 
 use super::folder::Folder;
@@ -49,7 +49,7 @@ impl Files {
         let mut head = [0; RECORD_AND_HEADER_BYTES];
         let n = match self.read_at(position.file, start, &mut head) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(|e| unreadable(&self.folder.blk_path(position.file), &e))?,
+            other => other.map_err(|e| unreadable_blocks(&self.folder.blk_path(position.file), &e))?,
         };
         let ([_, _, _, _, s0, s1, s2, s3], header) = head
             .split_first_chunk()
@@ -95,7 +95,7 @@ impl Files {
     pub(super) fn body(&self, position: FilePosition, size: u32) -> SourceResult<Vec<u8>> {
         let path = self.folder.blk_path(position.file);
         let block = self.read_new(position.file, u64::from(position.offset), size);
-        let block = block.map_err(|e| unreadable(&path, &e))?;
+        let block = block.map_err(|e| unreadable_blocks(&path, &e))?;
         if block.len() < size as usize {
             return Err(transient(format!(
                 "failed to read {}: it ends inside a block; the node is still writing it",

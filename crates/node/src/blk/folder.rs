@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use birdhouse_chain::source::{SourceError, SourceResult};
 use bitcoin::Network;
@@ -14,7 +15,7 @@ use crate::error::{permanent, unreadable};
 use crate::record::{RecordKind, Records, Window, Zeros};
 use crate::xor::XorKey;
 
-use super::scan::{HEADER_BYTES, header_hash};
+use super::scan::{HEADER_BYTES, header_hash, proven_target};
 
 /// A readable folder of block files of a known network.
 #[derive(Debug)]
@@ -23,36 +24,41 @@ pub(crate) struct Folder {
     pub(crate) network: Network,
     pub(crate) key: XorKey,
     magic: [u8; 4],
-    identity: Option<Identity>,
 }
 
-/// Device and inode of the first block file, which a node writes once and never replaces.
-type Identity = (u64, u64);
+/// Identity of a file: another one of the same name differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileIdentity {
+    device: u64,
+    inode: u64,
+    /// `None` where the file system keeps none. A new file may get the inode of one that was deleted.
+    created: Option<SystemTime>,
+}
+
+impl FileIdentity {
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
+        let file = file.metadata()?;
+        Ok(Self { device: file.dev(), inode: file.ino(), created: file.created().ok() })
+    }
+}
 
 impl Folder {
     /// Opens the folder.
     ///
     /// # Errors
-    /// The folder is unreadable, without block files, pruned, or of another network; the message gives advice.
+    /// The folder is unreadable, without block files, or of another network; the message gives advice.
     pub(crate) fn open(path: &Path, network: Network) -> SourceResult<Self> {
         fs::read_dir(path).map_err(|e| unreadable(path, &e))?;
         let key = read_key(&path.join("xor.dat"))?;
-        let mut folder =
-            Self { path: path.to_owned(), network, key, magic: network.magic().to_bytes(), identity: None };
-        folder.identity = folder.identity_now();
+        let mut folder = Self { path: path.to_owned(), network, key, magic: network.magic().to_bytes() };
         folder.magic = folder.prove_magic()?;
         Ok(folder)
     }
 
-    /// Returns true if the folder has another key or another first file than when it was opened.
+    /// Returns true if the folder has another key than when it was opened. Where the key is the same, scans find out
+    /// which files are others.
     pub(crate) fn is_replaced(&self) -> bool {
-        let key = read_key(&self.path.join("xor.dat"));
-        let identity = self.identity_now();
-        key.is_ok_and(|key| key != self.key) || (identity.is_some() && identity != self.identity)
-    }
-
-    fn identity_now(&self) -> Option<Identity> {
-        fs::metadata(self.blk_path(0)).ok().map(|file| (file.dev(), file.ino()))
+        read_key(&self.path.join("xor.dat")).is_ok_and(|key| key != self.key)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -67,15 +73,15 @@ impl Folder {
         self.path.join(format!("rev{number:05}.dat"))
     }
 
-    /// Opens the record walk of a block file, from `position`.
+    /// Begins the record walk of a block file, from `position`.
     pub(crate) fn blk_records(
         &self,
-        number: u32,
+        file: File,
         ahead: usize,
         zeros: Zeros,
         position: u64,
     ) -> io::Result<Records<File>> {
-        let window = Window::new(File::open(self.blk_path(number))?, self.key, ahead);
+        let window = Window::new(file, self.key, ahead);
         Records::new(window, RecordKind::block(self.magic), zeros, position)
     }
 
@@ -103,17 +109,26 @@ impl Folder {
         Ok(numbers)
     }
 
-    /// Returns the magic of the first record. A custom signet has a magic of its own, but signet's genesis block.
+    /// Opens the first block file. A pruned node may delete it meanwhile, and never deletes the newest.
+    fn first_file(&self) -> SourceResult<(u32, File)> {
+        for number in self.numbers()? {
+            let path = self.blk_path(number);
+            match File::open(&path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                file => return Ok((number, file.map_err(|e| unreadable(&path, &e))?)),
+            }
+        }
+        Err(self.no_block_files())
+    }
+
+    /// Returns the magic of the first record. A custom signet has a magic of its own, but signet's genesis block, and
+    /// signet's proof of work where that is pruned.
     fn prove_magic(&self) -> SourceResult<[u8; 4]> {
         let wanted = self.network.magic().to_bytes();
-        let numbers = self.numbers()?;
-        let Some(&first) = numbers.first() else { return Err(self.no_block_files()) };
-        if first != 0 {
-            return Err(self.pruned());
-        }
+        let (first, file) = self.first_file()?;
         let path = self.blk_path(first);
         let failed = |e: io::Error| unreadable(&path, &e);
-        let mut window = Window::new(File::open(&path).map_err(failed)?, self.key, 8 + HEADER_BYTES);
+        let mut window = Window::new(file, self.key, 8 + HEADER_BYTES);
         let start = window.slice(0, 8 + HEADER_BYTES).map_err(failed)?;
         let (Some(found), Some(header)) = (start.first_chunk::<4>(), start.last_chunk::<HEADER_BYTES>()) else {
             return Err(self.no_block_files());
@@ -121,11 +136,9 @@ impl Folder {
         if *found == wanted {
             return Ok(wanted);
         }
-        if self.network == Network::Signet && header_hash(header) == genesis_block(Network::Signet).block_hash() {
-            return Ok(*found);
-        }
         match Network::from_magic(Magic::from_bytes(*found)) {
             Some(other) => Err(self.wrong_network(other)),
+            None if self.network == Network::Signet && is_of_signet(first, header) => Ok(*found),
             // The first record is damaged: the scan of all records decides.
             None => Ok(wanted),
         }
@@ -145,19 +158,20 @@ impl Folder {
 
     fn no_block_files(&self) -> SourceError {
         permanent(format!(
-            "failed to open {}: it holds no block files (blk00000.dat); give the folder `blocks` of a node that has \
+            "failed to open {}: it holds no block files (blk*.dat); give the folder `blocks` of a node that has \
              started at least once",
             self.path.display()
         ))
     }
+}
 
-    pub(crate) fn pruned(&self) -> SourceError {
-        permanent(format!(
-            "failed to open {}: the node is pruned (its first block files are missing), and the index needs every \
-             block once; set prune=0 in bitcoin.conf and download the chain again (bitcoind -reindex)",
-            self.path.display()
-        ))
+/// Returns true if the first record of file `first` may be one of a custom signet.
+fn is_of_signet(first: u32, header: &[u8; HEADER_BYTES]) -> bool {
+    let hash = header_hash(header);
+    if first == 0 {
+        return hash == genesis_block(Network::Signet).block_hash();
     }
+    proven_target(header, hash).is_some()
 }
 
 /// Returns the name of a network on the command line of birdhouse.

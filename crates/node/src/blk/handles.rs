@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -29,6 +30,11 @@ impl Handles {
     /// Closes the handle of file `number`, because the file may have been replaced.
     pub(crate) fn close(&self, number: u32) {
         self.0.lock().retain(|(n, _)| *n != number);
+    }
+
+    /// Closes the handles of files that were deleted: while they are open, their space is not free.
+    pub(crate) fn close_deleted(&self) {
+        self.0.lock().retain(|(_, file)| file.metadata().is_ok_and(|file| file.nlink() > 0));
     }
 
     fn cached(&self, number: u32) -> Option<Arc<File>> {

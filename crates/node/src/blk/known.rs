@@ -5,7 +5,7 @@
 //! may be such a one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -15,10 +15,10 @@ use birdhouse_chain::source::SourceResult;
 use bitcoin::BlockHash;
 use parking_lot::Mutex;
 
-use crate::error::unreadable;
+use crate::error::unreadable_blocks;
 use crate::record::Zeros;
 
-use super::folder::Folder;
+use super::folder::{FileIdentity, Folder};
 use super::positions::Positions;
 use super::scan::{FoundBlock, scan_blocks};
 
@@ -48,7 +48,20 @@ pub(crate) enum Step {
 /// The order of a search.
 pub(crate) const STEPS: [Step; 4] = [Step::Known, Step::Newest, Step::All, Step::Rewritten];
 
+/// The last scan of a file.
+#[derive(Debug, Clone, Copy)]
+struct Scanned {
+    file: FileIdentity,
+    /// Offset at which the next scan resumes, if it is the same file.
+    resume: u64,
+    /// Time of its last change before the scan; `None` if that cannot tell later changes.
+    changed: Option<SystemTime>,
+}
+
 /// Scanned lengths and found positions.
+///
+/// A node that is wiped, restored or downloaded again makes new files under the old names. A pruned node deletes files,
+/// the first one among them, so each is known by an identity of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// File number -> its last scan.
@@ -60,15 +73,6 @@ pub(crate) struct Known {
     children: Positions,
     /// File number -> end of the last undo data found there.
     pub(crate) undo_hints: BTreeMap<u32, u64>,
-}
-
-/// A scan of one file.
-#[derive(Debug, Clone, Copy)]
-struct Scanned {
-    /// Offset at which the next one resumes.
-    resume: u64,
-    /// Time of the file's last change before the scan; `None` if it cannot tell later changes.
-    changed: Option<SystemTime>,
 }
 
 impl Known {
@@ -93,9 +97,6 @@ impl Known {
     /// Scans every file from its beginning and returns all blocks.
     pub(crate) fn scan_all(&mut self, folder: &Folder) -> SourceResult<Vec<FoundBlock>> {
         let numbers = folder.numbers()?;
-        if numbers.first() != Some(&0) {
-            return Err(folder.pruned());
-        }
         *self = Self::default();
         self.scan(folder, &numbers, Zeros::Skip)
     }
@@ -111,16 +112,19 @@ impl Known {
         self.children.of(previous).iter().filter(|child| child.file == number).count() > 1
     }
 
-    /// Scans files in parallel, each from the end of its last scan; returns the new blocks.
+    /// Scans files in parallel, each from the end of its last scan; returns the new blocks. A file that is gone has
+    /// none.
     fn scan(&mut self, folder: &Folder, numbers: &[u32], zeros: Zeros) -> SourceResult<Vec<FoundBlock>> {
-        let resume = |number: &u32| self.scanned.get(number).map_or(0, |scanned| scanned.resume);
-        let jobs: Vec<(u32, u64)> = numbers.iter().map(|number| (*number, resume(number))).collect();
+        let jobs: Vec<(u32, Option<Scanned>)> =
+            numbers.iter().map(|number| (*number, self.scanned.get(number).copied())).collect();
         let (next, found) = (AtomicUsize::new(0), Mutex::new((Vec::<FoundBlock>::new(), Vec::new())));
         let work = || -> SourceResult<()> {
-            while let Some(&(number, from)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            while let Some(&(number, before)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let mut blocks = Vec::new();
-                let scanned = scan_file(folder, number, from, zeros, &mut blocks);
-                let scanned = scanned.map_err(|e| unreadable(&folder.blk_path(number), &e))?;
+                let scanned = match scan_file(folder, number, before, zeros, &mut blocks) {
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+                    scanned => Some(scanned.map_err(|e| unreadable_blocks(&folder.blk_path(number), &e))?),
+                };
                 let mut found = found.lock();
                 found.0.append(&mut blocks);
                 found.1.push((number, scanned));
@@ -142,15 +146,22 @@ impl Known {
     }
 
     /// Notes a scan. A file that has changed, and not behind its scanned part, may have been overwritten.
-    fn note(&mut self, number: u32, scanned: Scanned) {
-        match self.scanned.insert(number, scanned) {
-            None => {
-                self.overwritten.remove(&number);
-            }
-            Some(before) => {
-                let is_same = before.changed.is_some() && before.changed == scanned.changed;
-                if before.resume == scanned.resume && !is_same {
+    fn note(&mut self, number: u32, scanned: Option<Scanned>) {
+        let before = match scanned {
+            Some(scanned) => self.scanned.insert(number, scanned),
+            None => self.scanned.remove(&number),
+        };
+        match (before, scanned) {
+            (Some(before), Some(now)) if before.file == now.file => {
+                let is_same = before.changed.is_some() && before.changed == now.changed;
+                if before.resume == now.resume && !is_same {
                     self.overwritten.insert(number);
+                }
+            }
+            _ => {
+                self.overwritten.remove(&number);
+                if before.is_some() {
+                    self.undo_hints.remove(&number);
                 }
             }
         }
@@ -160,13 +171,15 @@ impl Known {
 fn scan_file(
     folder: &Folder,
     number: u32,
-    from: u64,
+    before: Option<Scanned>,
     zeros: Zeros,
     blocks: &mut Vec<FoundBlock>,
 ) -> io::Result<Scanned> {
-    let changed = fs::metadata(folder.blk_path(number))?.modified()?;
+    let file = File::open(folder.blk_path(number))?;
+    let (identity, changed) = (FileIdentity::of(&file)?, file.metadata()?.modified()?);
     let is_settled = changed.elapsed().is_ok_and(|age| age >= SETTLED_AGE);
-    let mut records = folder.blk_records(number, SCAN_AHEAD_BYTES, zeros, from)?;
+    let from = before.filter(|before| before.file == identity).map_or(0, |before| before.resume);
+    let mut records = folder.blk_records(file, SCAN_AHEAD_BYTES, zeros, from)?;
     let resume = scan_blocks(&mut records, number, &mut |block| blocks.push(block))?;
-    Ok(Scanned { resume, changed: is_settled.then_some(changed) })
+    Ok(Scanned { file: identity, resume, changed: is_settled.then_some(changed) })
 }

@@ -14,10 +14,11 @@ use bitcoin::{BlockHash, Network};
 use super::best_chain::{FoundBlocks, MissingBlock};
 use super::files::Files;
 use super::folder::{Folder, network_flag};
+use super::known::{self, Step};
 use super::prove::{PossibleUndo, no_undo};
 use super::scan::FoundBlock;
-use super::{known, unit};
-use crate::error::{not_found, permanent, unreadable};
+use super::unit;
+use crate::error::{not_found, permanent, unreadable_blocks};
 
 /// The files of one folder, from its opening until it is replaced.
 #[derive(Debug)]
@@ -51,7 +52,8 @@ impl Opened {
             }
         }
         Err(permanent(format!(
-            "failed to find a complete block in {}: blk00000.dat does not begin with a genesis block",
+            "failed to find a complete block in {}: no file has a genesis block; the folder is of a pruned node, or an \
+             incomplete copy",
             self.folder().path().display()
         )))
     }
@@ -63,7 +65,8 @@ impl Opened {
         }
         permanent(format!(
             "failed to find block {}, {} blocks below {tip}, in {path}: files are missing (a pruned node or an \
-             incomplete copy); copy the whole folder, or set prune=0 in bitcoin.conf and start bitcoind -reindex",
+             incomplete copy); copy the whole folder, or set prune=1 in bitcoin.conf and start bitcoind -reindex once, \
+             which downloads the chain again",
             missing.hash, missing.found_above
         ))
     }
@@ -107,6 +110,10 @@ impl Opened {
     ) -> SourceResult<T> {
         let mut failure = None;
         for step in known::STEPS {
+            // Every new block of the chain comes here: a file that was deleted or replaced does not stay open long.
+            if step == Step::Newest {
+                self.files.handles.close_deleted();
+            }
             let candidates = self.files.known(|known| {
                 known.look(self.folder(), step)?;
                 Ok(known.positions.of(hash))
@@ -139,8 +146,11 @@ impl Opened {
         let PossibleUndo { mut records, has_sibling } = self.files.undo_of(hash, position.file, &block)?;
         let undo = match records.len() {
             0 | 1 => records.pop(),
-            // The blocks before it distinguish its undo data from a sibling's.
-            _ => self.files.choose_undo(&self.chain(Some(hash))?, &block, records)?,
+            // The blocks before it distinguish its undo data from a sibling's. A pruned node may lack them.
+            _ => {
+                let chain = self.chain(Some(hash)).map_err(|error| not_found(error.message))?;
+                self.files.choose_undo(&chain, &block, records)?
+            }
         };
         let undo = undo.ok_or_else(|| no_undo(self.folder(), hash, position.file))?;
         let (spent, position, txids) = (SpentBuf::Undo(undo), Some(position), Some(txids));
@@ -183,7 +193,7 @@ impl BlockSource for Opened {
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
         match self.files.part(position, offset, len) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            part => part.map_err(|e| unreadable(&self.folder().blk_path(position.file), &e)),
+            part => part.map_err(|e| unreadable_blocks(&self.folder().blk_path(position.file), &e)),
         }
     }
 
@@ -211,7 +221,7 @@ impl BlockSource for Opened {
             return Err(beyond(size as usize));
         }
         let path = || self.folder().blk_path(position.file);
-        let part = self.files.part(position, offset, len).map_err(|e| unreadable(&path(), &e))?;
+        let part = self.files.part(position, offset, len).map_err(|e| unreadable_blocks(&path(), &e))?;
         part.ok_or_else(|| permanent(format!("{} ends inside block {hash}", path().display())))
     }
 }

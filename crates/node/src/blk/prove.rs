@@ -1,11 +1,13 @@
 //! Reading of single blocks with their undo data, and the check that a block is complete.
 
+use std::io;
+
 use birdhouse_chain::source::{BlockMeta, FilePosition, SourceError, SourceResult};
 use birdhouse_chain::{Hash256, UndoOwner, proved_txids};
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
-use crate::error::{permanent, transient, unreadable};
+use crate::error::{permanent, transient, unreadable_blocks};
 
 use super::files::Files;
 use super::folder::Folder;
@@ -57,7 +59,7 @@ impl Files {
         let Some(records) = self.folder.rev_records(file, UNDO_AHEAD_BYTES)? else {
             return Ok(PossibleUndo::default());
         };
-        let failed = |e| unreadable(&self.folder.rev_path(file), &e);
+        let failed = |e| unreadable_blocks(&self.folder.rev_path(file), &e);
         let hint = self.known(|known| Ok(known.undo_hints.get(&file).copied().unwrap_or(0)))?;
         let mut pairs = UndoPairs::new(records, hint);
         let wanted = Wanted { previous: head.previous(), tx_count: head.tx_count };
@@ -100,8 +102,12 @@ pub(super) fn keep_own(block: &[u8], mut undo: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     undo
 }
 
-/// Returns the error of missing undo data: transient when the block is in the newest file, else permanent.
+/// Returns the error of missing undo data: transient when the block is in the newest file, "not found" when the node
+/// has deleted the block too, else permanent.
 pub(super) fn no_undo(folder: &Folder, hash: BlockHash, file: u32) -> SourceError {
+    if !folder.blk_path(file).exists() {
+        return unreadable_blocks(&folder.blk_path(file), &io::ErrorKind::NotFound.into());
+    }
     let path = folder.rev_path(file);
     let path = path.display();
     let newest = folder.numbers().is_ok_and(|numbers| numbers.last() == Some(&file));

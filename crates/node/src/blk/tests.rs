@@ -348,14 +348,74 @@ fn folder_of_another_network_or_of_none_says_so() {
     made.write();
     let error = BlockFiles::open(made.path(), Network::Bitcoin).unwrap_err();
     assert!(error.message.contains("regtest") && error.message.contains("main"), "{error}");
-    fs::rename(made.path().join("blk00000.dat"), made.path().join("blk00001.dat")).unwrap();
-    let error = BlockFiles::open(made.path(), Network::Regtest).unwrap_err();
-    assert!(error.message.contains("pruned"), "{error}");
-    fs::remove_file(made.path().join("blk00001.dat")).unwrap();
+    fs::remove_file(made.path().join("blk00000.dat")).unwrap();
     let error = BlockFiles::open(made.path(), Network::Regtest).unwrap_err();
     assert!(error.message.contains("no block files"), "{error}");
     let error = BlockFiles::open(&made.path().join("gone"), Network::Regtest).unwrap_err();
     assert!(error.message.contains("does not exist"), "{error}");
+}
+
+#[test]
+fn folder_whose_first_files_are_deleted_gives_what_is_left() {
+    let mut made = Made::new(3);
+    let blocks = branch(&genesis(), 1, 9);
+    for (file, part) in blocks.chunks(3).enumerate() {
+        made.put_connected(file, part);
+    }
+    made.write();
+    let delete = |number: u32| {
+        for kind in ["blk", "rev"] {
+            fs::remove_file(made.path().join(format!("{kind}{number:05}.dat"))).unwrap();
+        }
+    };
+    let before = BlockFiles::open(made.path(), Network::Regtest).unwrap();
+    let metas = before.chain(Some(blocks[8].block_hash())).unwrap();
+    delete(0);
+    let after = BlockFiles::open(made.path(), Network::Regtest).unwrap();
+    for files in [&before, &after] {
+        for block in &blocks[3..] {
+            assert_eq!(files.block(block.block_hash()).unwrap().block, serialize(block));
+        }
+        let error = files.block(blocks[2].block_hash()).unwrap_err();
+        assert_eq!(error.kind, SourceErrorKind::NotFound, "{error}");
+        let error = files.chain(None).unwrap_err();
+        assert!(error.kind == SourceErrorKind::Permanent && error.message.contains("pruned"), "{error}");
+        let error = files.chain(Some(blocks[8].block_hash())).unwrap_err();
+        assert!(error.kind == SourceErrorKind::Permanent && error.message.contains("pruned"), "{error}");
+    }
+    // Deleted while they are read.
+    for unit in before.units(&metas, Height(1)..Height(4)) {
+        let error = before.read_unit(&metas, &unit, &mut |_, _, _| Ok(())).unwrap_err();
+        assert!(error.kind == SourceErrorKind::NotFound && error.message.contains("pruned"), "{error}");
+    }
+    delete(1);
+    assert_eq!(before.block(blocks[8].block_hash()).unwrap().block, serialize(&blocks[8]));
+    assert!(BlockFiles::open(made.path(), Network::Bitcoin).unwrap_err().message.contains("regtest"));
+}
+
+#[test]
+fn files_that_are_made_anew_under_their_names_are_scanned_again() {
+    let mut made = Made::new(6);
+    let blocks = branch(&genesis(), 1, 12);
+    for (file, part) in blocks.chunks(2).enumerate() {
+        made.put_connected(file, part);
+    }
+    let files = made.open();
+    files.chain(None).unwrap();
+    for number in 0..6 {
+        fs::remove_file(made.path().join(format!("blk{number:05}.dat"))).unwrap();
+        fs::remove_file(made.path().join(format!("rev{number:05}.dat"))).unwrap();
+    }
+    // The same key and names; longer records, at other positions, in files that end before.
+    let mut again = Made { blk: vec![Vec::new(); 6], rev: vec![Vec::new(); 6], dir: made.dir };
+    again.put(0, &genesis());
+    let others = branch(&genesis(), 2, 6);
+    for (file, block) in others.iter().enumerate() {
+        again.put_connected(file, std::slice::from_ref(block));
+    }
+    again.write();
+    assert_eq!(files.block(others[0].block_hash()).unwrap().block, serialize(&others[0]));
+    expect_chain(&files, Some(others[5].block_hash()), &[&[genesis()], &others[..]].concat());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use birdhouse_chain::source::{BlockMeta, FilePosition, SourceError, SourceResult
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
-use crate::error::{permanent, unreadable};
+use crate::error::{permanent, unreadable_blocks};
 use crate::record::Window;
 
 use super::files::Files;
@@ -124,7 +124,7 @@ struct OpenFiles<'a> {
 impl<'a> OpenFiles<'a> {
     fn open(files: &'a Files, chain: &'a [BlockMeta], number: u32) -> SourceResult<Self> {
         let path = files.folder.blk_path(number);
-        let file = File::open(&path).map_err(|e| unreadable(&path, &e))?;
+        let file = File::open(&path).map_err(|e| unreadable_blocks(&path, &e))?;
         let records = files.folder.rev_records(number, UNDO_AHEAD_BYTES)?;
         Ok(Self {
             files,
@@ -180,7 +180,7 @@ impl<'a> OpenFiles<'a> {
         look: impl FnOnce(&mut UndoPairs<File>) -> io::Result<T>,
     ) -> SourceResult<T> {
         match &mut self.undo {
-            Some(pairs) => look(pairs).map_err(|e| unreadable(&self.files.folder.rev_path(self.number), &e)),
+            Some(pairs) => look(pairs).map_err(|e| unreadable_blocks(&self.files.folder.rev_path(self.number), &e)),
             None => Err(self.no_undo(block)),
         }
     }
@@ -193,7 +193,7 @@ impl<'a> OpenFiles<'a> {
     fn body(&mut self, block: &UnitBlock<'_>) -> SourceResult<&[u8]> {
         let path = || self.files.folder.blk_path(self.number);
         let size = block.meta.bytes as usize;
-        let bytes = self.blocks.slice(u64::from(block.at.offset), size).map_err(|e| unreadable(&path(), &e))?;
+        let bytes = self.blocks.slice(u64::from(block.at.offset), size).map_err(|e| unreadable_blocks(&path(), &e))?;
         if bytes.len() == size && bytes.first_chunk::<HEADER_BYTES>() == Some(&block.meta.header) {
             return Ok(bytes);
         }

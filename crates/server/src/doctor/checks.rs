@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use birdhouse_chain::rebuild_advice;
+use birdhouse_node::{KeptBlocks, PruneMode};
 
 use super::facts::{Answer, Facts, Node, Plugin, PortState, Store};
 use super::finding::Finding;
@@ -76,8 +77,8 @@ fn user(facts: &Facts) -> Vec<Finding> {
 fn node(facts: &Facts) -> Vec<Finding> {
     let Some(node) = node_of(facts) else { return Vec::new() };
     vec![match (&node.answer, &node.other_network) {
-        (Answer::Ready { user_agent, height }, _) => {
-            Finding::ok(format!("{user_agent} answers, height {height}, not pruned"))
+        (Answer::Ready { user_agent, height, kept }, _) => {
+            Finding::ok(format!("{user_agent} answers, height {height}, {}", shown_pruning(kept)))
         }
         (Answer::Waiting(why), _) => Finding::warn(why, "wait: birdhouse starts to build when the node is ready"),
         (Answer::Unfit(why), _) => Finding::explained(why),
@@ -88,6 +89,18 @@ fn node(facts: &Facts) -> Vec<Finding> {
              and --rpc-addr",
         ),
     }]
+}
+
+fn shown_pruning(kept: &KeptBlocks) -> String {
+    let blocks = || match kept.first.0 {
+        0 => "it has all blocks".to_owned(),
+        first => format!("it has the blocks from {first} on"),
+    };
+    match kept.mode {
+        PruneMode::Off => "not pruned".to_owned(),
+        PruneMode::Manual => format!("pruned by hand, {}", blocks()),
+        PruneMode::Automatic => format!("pruned automatically, {}", blocks()),
+    }
 }
 
 fn chain(facts: &Facts) -> Vec<Finding> {

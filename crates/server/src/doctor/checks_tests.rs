@@ -1,3 +1,5 @@
+use birdhouse_chain::Height;
+
 use super::super::facts::{Bitcoin, Certificate, Folder, Machine, Port};
 use super::super::finding::Verdict;
 use super::super::report;
@@ -15,7 +17,11 @@ fn healthy() -> Facts {
         other_user: None,
         bitcoin: Some(Bitcoin {
             node: Some(Node {
-                answer: Answer::Ready { user_agent: "/Satoshi:31.0.0/".into(), height: 365 },
+                answer: Answer::Ready {
+                    user_agent: "/Satoshi:31.0.0/".into(),
+                    height: 365,
+                    kept: kept(PruneMode::Off, 0),
+                },
                 other_network: None,
                 forbidden: Vec::new(),
                 zmq: None,
@@ -81,6 +87,10 @@ fn node_in(facts: &mut Facts) -> &mut Node {
     bitcoin(facts).node.as_mut().expect("there is one")
 }
 
+fn kept(mode: PruneMode, first: u32) -> KeptBlocks {
+    KeptBlocks { mode, first: Height(first), headers: Height(365) }
+}
+
 #[test]
 fn a_server_that_can_start_has_no_finding() {
     assert_eq!(findings(|_| {}), []);
@@ -110,7 +120,7 @@ fn faults_of_the_node_are_found() {
         bitcoin(facts).source = Err("files: no folder".into());
     });
     found_by("node", Verdict::Fail, &["pruned"], |facts| {
-        node_in(facts).answer = Answer::Unfit("the node is pruned; set prune=0".into());
+        node_in(facts).answer = Answer::Unfit("the node is pruned; set prune=1".into());
         bitcoin(facts).source = Err("files: pruned".into());
     });
     found_by("node", Verdict::Warn, &["5 of 10 blocks", "wait"], |facts| {
@@ -150,7 +160,8 @@ fn a_wiped_node_is_told_from_one_that_is_ahead() {
         Verdict::Fail,
         &["height 365", "at 20", "wiped", "set node-dir", "remove the folder /data/bitcoin and nothing else"],
         |facts| {
-            node_in(facts).answer = Answer::Ready { user_agent: "/Satoshi/".into(), height: 20 };
+            node_in(facts).answer =
+                Answer::Ready { user_agent: "/Satoshi/".into(), height: 20, kept: kept(PruneMode::Off, 0) };
             bitcoin(facts).tip_is_known = Some(false);
         },
     );

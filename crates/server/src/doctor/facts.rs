@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use birdhouse_node::KeptBlocks;
+
 use crate::process::users::OtherUser;
 
 /// Depth of the examination.
@@ -86,6 +88,7 @@ pub(crate) enum Answer {
     Ready {
         user_agent: String,
         height: u32,
+        kept: KeptBlocks,
     },
     /// It answers, and is not ready yet.
     Waiting(String),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use birdhouse_chain::rebuild_advice;
 use birdhouse_chain::source::{BlockSource, NodeError, SourceErrorKind};
+use birdhouse_chain::{Height, rebuild_advice};
 use birdhouse_net::Certificate as Pair;
 use birdhouse_node::{Chosen, NodeConf, Rpc, check_node, forked_chain};
 use birdhouse_store::{SegmentOptions, SegmentStore, Store as _};
@@ -152,6 +152,7 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
         Err(error) => (Err(error.to_string()), Vec::new()),
     };
     let (index, tip) = index(options, Some(conf.network), source.as_ref().ok().cloned(), status, depth);
+    let node = with_blocks_for(tip.as_ref().map(|(height, _)| Height(*height)), node);
     Bitcoin {
         tip_is_known: tip.as_ref().and_then(|(height, hash)| knows(&rpc, *height, hash)),
         node: Some(node),
@@ -185,7 +186,7 @@ impl Bitcoin {
 fn node(conf: &NodeConf, rpc: &Rpc) -> Node {
     let info = rpc.call::<Value>("getblockchaininfo", &json!([])).ok();
     let answer = match check_node(rpc, conf.network) {
-        Ok(facts) => Answer::Ready { user_agent: facts.user_agent, height: facts.blocks },
+        Ok(facts) => Answer::Ready { user_agent: facts.user_agent, height: facts.blocks, kept: facts.kept },
         Err(error) if error.kind == SourceErrorKind::Permanent => Answer::Unfit(error.message),
         Err(error) if info.is_some() => Answer::Waiting(error.message),
         Err(error) => Answer::Silent(error.message),
@@ -199,6 +200,15 @@ fn node(conf: &NodeConf, rpc: &Rpc) -> Node {
         clear_rpc: secrets::clear_rpc(&conf.rpc_address),
         clock: info.and_then(|info| info["time"].as_u64()).zip(offset),
         answer,
+    }
+}
+
+/// Returns the node, as unfit if it lacks blocks that an index with this tip needs.
+fn with_blocks_for(indexed: Option<Height>, node: Node) -> Node {
+    let Answer::Ready { kept, .. } = &node.answer else { return node };
+    match kept.check(indexed) {
+        Err(error) => Node { answer: Answer::Unfit(error.message), ..node },
+        Ok(()) => node,
     }
 }
 

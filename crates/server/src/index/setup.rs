@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use birdhouse_chain::source::{BlockSource, Node, SourceErrorKind};
-use birdhouse_chain::{BuildOptions, BuildReport, Index, Profile, Waiting};
-use birdhouse_node::{BlockFiles, CoreNode, NodeConf, NodeOptions, Rpc, ZmqSequence, check_node};
+use birdhouse_chain::{BuildOptions, BuildReport, Height, Index, Profile, Waiting};
+use birdhouse_node::{BlockFiles, CoreNode, KeptBlocks, NodeConf, NodeOptions, Rpc, ZmqSequence, check_node};
 use bitcoin::Network;
 
 use crate::cluster::{cql, follow};
@@ -169,6 +169,7 @@ impl Setup {
             return followed.context("failed to follow the published index");
         }
         self.build(shutdown)?;
+        self.wait_for_blocks(shutdown);
         if let Some(node) = &self.node {
             return self.index.follow(&**node, shutdown.flag()).context("failed to follow the node");
         }
@@ -178,13 +179,31 @@ impl Setup {
         Ok(())
     }
 
+    /// Returns the height of the index's tip; `None` before the first build has finished.
+    fn indexed(&self) -> Option<Height> {
+        self.index.snapshot().ok().map(|snapshot| snapshot.tip().height)
+    }
+
+    /// Waits while the node lacks blocks that a finished index needs next, and says which. What is indexed is served.
+    fn wait_for_blocks(&self, shutdown: &Shutdown) {
+        let Some(rpc) = &self.rpc else { return };
+        while !shutdown.is_requested() {
+            // A node that does not answer is waited for by those who follow it.
+            let Ok(kept) = KeptBlocks::of(rpc) else { return };
+            let Err(error) = kept.check(self.indexed()) else { return };
+            self.index.set_waiting(Waiting::Failed { message: error.message });
+            std::thread::sleep(NODE_RETRY);
+        }
+    }
+
     /// Waits until the node is up and has the chain.
     fn wait_for_node(&self, shutdown: &Shutdown) -> Result<()> {
         let Some(rpc) = &self.rpc else { return Ok(()) };
         let mut last = String::new();
         while !shutdown.is_requested() {
             match check_node(rpc, self.network) {
-                Ok(_) => {
+                Ok(facts) => {
+                    facts.kept.check(self.indexed())?;
                     self.index.clear_waiting();
                     return Ok(());
                 }

@@ -107,7 +107,17 @@ impl Home {
     }
 
     pub(crate) fn answers(&self, chain: &ChainBuilder) -> Answers {
-        answers::read(&self.index_dir(), &self.blocks_dir, self.profile, chain)
+        self.answers_with(&self.blocks_dir, chain)
+    }
+
+    /// Returns the answers with the transactions of another node's files.
+    pub(crate) fn answers_with(&self, blocks_dir: &Path, chain: &ChainBuilder) -> Answers {
+        answers::read(&self.index_dir(), blocks_dir, self.profile, chain)
+    }
+
+    /// Returns the answers without transactions, which the node need not have.
+    pub(crate) fn answers_of_scripts(&self, chain: &ChainBuilder) -> Answers {
+        answers::read_scripts(&self.index_dir(), &self.blocks_dir, self.profile, chain)
     }
 
     /// Proves that no trace of the kills is left: every row is that of a fresh build.

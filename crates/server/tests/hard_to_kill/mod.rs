@@ -9,6 +9,7 @@ mod folders;
 mod fronts;
 mod history;
 mod node;
+mod pruned;
 mod relay;
 mod soak;
 mod tip;

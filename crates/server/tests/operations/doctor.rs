@@ -169,10 +169,10 @@ fn a_wiped_node_is_found() {
 }
 
 #[test]
-fn a_pruned_node_is_found() {
-    let node = Bitcoind::start(Options { args: vec!["-prune=1".into()], ..Options::default() }).unwrap();
+fn a_node_that_prunes_by_itself_is_found() {
+    let node = Bitcoind::start(Options::default().arg("-prune=550")).unwrap();
     let data = tempfile::tempdir().unwrap();
-    assert_found(examine(&settings(&node, data.path()), &[]), "node", &["is pruned", "prune=0"]);
+    assert_found(examine(&settings(&node, data.path()), &[]), "node", &["prunes automatically", "prune=1"]);
 }
 
 #[test]
