@@ -7,6 +7,7 @@ use bitcoin::{BlockHash, Txid};
 
 use crate::block::{BlockError, Malformed};
 use crate::names::{Height, Profile, TxNum};
+use crate::outside::source::BlockPart;
 use crate::outside::{SourceError, Waiting};
 use crate::work::OverBudget;
 
@@ -87,6 +88,13 @@ pub enum Error {
         /// The node's answer.
         error: SourceError,
     },
+    /// The node has removed blocks that an answer needs: it is pruned.
+    /// [`Index::fetch_removed`](crate::Index::fetch_removed) brings parts of them back.
+    #[error("the node has removed {} that the answer needs; they can be fetched from its peers", blocks_of(.parts))]
+    Removed {
+        /// The parts of these blocks, at least one.
+        parts: Vec<BlockPart>,
+    },
     /// An answer has more entries than [`Snapshot::up_to`](crate::Snapshot::up_to) allows.
     #[error("the answer has {entries} entries, more than {max}")]
     TooLong {
@@ -116,6 +124,10 @@ const BLOCK_FILES: &str = "the node's block files";
 
 /// The place of [`Error::Damaged`] for transactions that the node gave.
 const NODES_TRANSACTIONS: &str = "the node's transactions";
+
+fn blocks_of(parts: &[BlockPart]) -> String {
+    if let [only] = parts { format!("block {}", only.block) } else { format!("the blocks of {} parts", parts.len()) }
+}
 
 /// Returns the remedy of a format that a newer release wrote; an older one is built anew.
 fn newer(found: u8, known: u8) -> &'static str {

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use birdhouse_chain::Syncing;
-use birdhouse_chain::source::{NodeError, SourceError, SourceErrorKind};
+use birdhouse_chain::source::{BlockPart, NodeError, SourceError, SourceErrorKind};
 use birdhouse_clients::Overdrawn;
 use tracing::{error, warn};
 
@@ -16,6 +16,8 @@ use tracing::{error, warn};
 pub(crate) struct RpcError {
     pub(crate) code: i32,
     pub(crate) message: Cow<'static, str>,
+    /// Parts of blocks that the node has removed, and that the answer needs.
+    pub(crate) removed: Vec<BlockPart>,
 }
 
 const PARSE: i32 = -32700;
@@ -39,7 +41,7 @@ const ECHO_CHARS: usize = 100;
 
 impl RpcError {
     fn new(code: i32, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), removed: Vec::new() }
     }
 
     /// The line is not JSON.
@@ -96,6 +98,13 @@ impl RpcError {
     /// The index of silent payments is not computed up to the tip. Heights are those of the last blocks.
     pub(crate) fn silent_index(covered: u32, tip: u32) -> Self {
         Self::new(BUSY, format!("silent payments index at {covered} of {tip}"))
+    }
+
+    /// The node has removed blocks that the answer needs: it is pruned.
+    pub(crate) fn removed(parts: Vec<BlockPart>) -> Self {
+        let message = "the node has removed the block of this transaction (it is pruned), and no peer of the node has \
+                       sent it yet; try again later";
+        Self { removed: parts, ..Self::new(BUSY, message) }
     }
 
     /// Returns true if the server has failed.
@@ -156,14 +165,16 @@ impl From<Syncing> for RpcError {
 
 impl From<birdhouse_chain::Error> for RpcError {
     fn from(error: birdhouse_chain::Error) -> Self {
-        if let birdhouse_chain::Error::TooLong { .. } = error {
-            return Self::history_too_large();
-        }
-        // Not an error to log: everybody may ask for old transactions.
-        if let birdhouse_chain::Error::Source(SourceError { kind: SourceErrorKind::NotFound, .. }) = &error {
-            return Self::daemon(
-                "the node no longer has the block of this transaction: it is pruned, or its chain has just moved",
-            );
+        match error {
+            birdhouse_chain::Error::TooLong { .. } => return Self::history_too_large(),
+            birdhouse_chain::Error::Removed { parts } => return Self::removed(parts),
+            // Not an error to log: everybody may ask for old transactions.
+            birdhouse_chain::Error::Source(SourceError { kind: SourceErrorKind::NotFound, .. }) => {
+                return Self::daemon(
+                    "the node no longer has the block of this transaction: it is pruned, or its chain has just moved",
+                );
+            }
+            _ => {}
         }
         error!(%error, "index read failed");
         Self::internal()

@@ -152,6 +152,15 @@ fixed_bounds! {
     // Each holds the rows of 16 blocks, up to some megabytes.
     /// Histories of silent payments whose blocks are in memory at once.
     SILENT_PIECES_MAX: usize = 64 => "others wait until one has scanned its blocks",
+    // Wallets wait for 30 s or more.
+    /// Time in which blocks that a pruned node has removed are fetched from its peers, each time.
+    FETCH_PATIENCE: Duration = Duration::from_secs(25) => "error -102; the fetch goes on",
+    // As many transactions as a script has whose counts are not in the index.
+    /// Transactions of such blocks that are fetched at once for one request.
+    FETCHED_PARTS_MAX: usize = 512 => "error -102",
+    // What it needs may show only when it is read again.
+    /// Times that blocks are fetched for one request.
+    FETCHES_MAX: u32 = 8 => "error -102",
     /// Peers in the list.
     PEERS_MAX: usize = 200 => "the new peer is not listed",
     // So that no network takes the whole list.

@@ -62,6 +62,14 @@ fixed_bounds! {
     PAUSED_ANSWERS: usize = 64 => "the one that has worked for longest ends: status 503, or the end of its connection",
     /// Wait for a turn to ask the node.
     NODE_PATIENCE: Duration = Duration::from_secs(5) => "fees as they were last, with their age; status 503 for what the node alone can answer",
+    /// Time in which blocks that a pruned node has removed are fetched from its peers, each time.
+    FETCH_PATIENCE: Duration = Duration::from_secs(5) => "status 503, which says when to ask again; the fetch goes on",
+    // As many transactions as a script has whose counts are not in the index.
+    /// Transactions of such blocks that are fetched at once for one answer.
+    FETCHED_PARTS_MAX: usize = 512 => "status 503",
+    // What it needs may show only when it is made again.
+    /// Times that blocks are fetched for one answer.
+    FETCHES_MAX: u32 = 8 => "status 503",
     /// Age of the node's last fee rates while it does not answer.
     FEES_AGE_MAX: Duration = birdhouse_chain::NODE_VALUE_AGE_MAX => "status 503",
     /// Bytes of a request's head.

@@ -190,7 +190,7 @@ impl Question<'_> {
         })
     }
 
-    /// Fees of the transactions of a block; `None` beyond the tip.
+    /// Fees of the transactions of a block; `None` beyond the tip, and where they are unknown.
     pub fn block_fees(&self, height: Height) -> Result<Option<Arc<BlockFees>>, Failure> {
         Ok(self.service.block_fees.of(self.at, height)?)
     }

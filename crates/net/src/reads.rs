@@ -21,6 +21,8 @@ pub const CLIENT_PROCESSORS_PERCENT: usize = 50;
 /// Threads that wait for the disk, and concurrent calls of the node, where no setting says otherwise.
 const DISK_TURNS: u16 = 32;
 const NODE_CALLS: u16 = 8;
+/// Blocks that are fetched at a time. A peer sends one in milliseconds, over Tor in seconds.
+const OLD_BLOCKS: u16 = 16;
 /// A page that took longer keeps its thread from others: those of the next second are offloaded.
 const LONG_PAGE: Duration = Duration::from_millis(10);
 
@@ -33,6 +35,8 @@ pub struct Reads {
     pub disk: Arc<Turns>,
     /// Turns to call the node.
     pub node_calls: Arc<Turns>,
+    /// Turns to fetch a block that the node has removed, from one of its peers.
+    pub old_blocks: Arc<Turns>,
     /// Turns of long reads, beside one of a processor. They are fewer than those, so that short reads find a turn
     /// before long reads are known to wait for the disk.
     long: Arc<birdhouse_clients::Turns<Unpaid>>,
@@ -83,6 +87,7 @@ impl Reads {
             processors: Turns::of_processors(processors),
             disk: Turns::shared(disk),
             node_calls: Turns::shared(node_calls),
+            old_blocks: Turns::shared(OLD_BLOCKS),
             long: birdhouse_clients::Turns::new(processors, processors * CLIENT_PROCESSORS_PERCENT / 100),
             short_stall: DiskStall::new(now),
             long_stall: DiskStall::new(now),

@@ -12,7 +12,7 @@ use birdhouse_chain::source::{
     SourceError, SourceResult,
 };
 use bitcoin::hex::{DisplayHex as _, FromHex as _};
-use bitcoin::{Amount, BlockHash, OutPoint, Txid};
+use bitcoin::{Amount, BlockHash, Denomination, OutPoint, ScriptBuf, TxOut, Txid};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -55,6 +55,27 @@ pub struct CoreNode {
 struct Tip {
     #[serde(deserialize_with = "parsed")]
     hash: BlockHash,
+}
+
+/// The answer of `gettxout`.
+#[derive(Deserialize)]
+struct UnspentJson {
+    /// In bitcoin, with eight digits after the point.
+    value: Box<RawValue>,
+    #[serde(rename = "scriptPubKey")]
+    script: ScriptJson,
+}
+
+#[derive(Deserialize)]
+struct ScriptJson {
+    hex: String,
+}
+
+impl UnspentJson {
+    fn into_output(self) -> Option<TxOut> {
+        let value = Amount::from_str_in(self.value.get(), Denomination::Bitcoin).ok()?;
+        Some(TxOut { value, script_pubkey: ScriptBuf::from_hex(&self.script.hex).ok()? })
+    }
 }
 
 #[derive(Deserialize)]
@@ -324,6 +345,13 @@ impl Node for CoreNode {
 
     fn mempool_info(&self) -> Result<Box<RawValue>, NodeError> {
         self.rpc.call_quick("getmempoolinfo", &json!([]))
+    }
+
+    fn unspent_outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<TxOut>>, NodeError> {
+        let params: Vec<Value> =
+            outpoints.iter().map(|spent| json!([spent.txid.to_string(), spent.vout, false])).collect();
+        let answers = self.rpc.batch::<Option<UnspentJson>>("gettxout", &params)?;
+        answers.into_iter().map(|answer| Ok(answer?.and_then(UnspentJson::into_output))).collect()
     }
 
     fn validate_address(&self, text: &str) -> Result<Box<RawValue>, NodeError> {

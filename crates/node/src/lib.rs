@@ -12,6 +12,7 @@
 //! | `conf`, `check`, `pruning`, `checkpoints`, `open` | the start: where the node is, whether it is the right one, has the blocks and is of the right chain, where its blocks come from |
 //! | `blk`, `xor`, `record` | its block and undo files |
 //! | `rest`, `rpc_source`, `remote` | blocks by REST or RPC, where the files are elsewhere |
+//! | `fetch` | blocks that a pruned node has removed, brought back from its peers |
 //! | `core_node`, `node_view`, `gaps` | the running node: tip, mempool, fees, broadcast, blocks that it lacks |
 //! | `http`, `rpc`, `zmq` | the ways to it |
 //!
@@ -39,6 +40,7 @@ mod checkpoints;
 mod conf;
 mod core_node;
 mod error;
+mod fetch;
 mod gaps;
 mod header_json;
 mod http;
@@ -60,6 +62,7 @@ pub use check::{NodeFacts, check_node};
 pub use checkpoints::forked_chain;
 pub use conf::{Auth, Conf, NodeConf, NodeOptions};
 pub use core_node::CoreNode;
+pub use fetch::Fetching;
 pub use open::{Chosen, open_source};
 pub use pruning::{KeptBlocks, PruneMode};
 pub use rest::RestSource;

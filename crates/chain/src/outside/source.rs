@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use bitcoin::{BlockHash, OutPoint, Txid, Work};
+use bitcoin::{BlockHash, OutPoint, TxOut, Txid, Work};
 use serde_json::value::RawValue;
 
 use crate::names::{Hash256, Height};
@@ -89,6 +89,17 @@ impl SpentBuf {
     }
 }
 
+/// Some bytes of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlockPart {
+    /// The block.
+    pub block: BlockHash,
+    /// Where they begin, counted from the first byte of its header.
+    pub offset: u32,
+    /// Their number.
+    pub len: u32,
+}
+
 /// One block fetched by its hash.
 #[derive(Debug, Clone)]
 pub struct FetchedBlock {
@@ -139,6 +150,23 @@ pub trait BlockSource: Send + Sync {
 
     /// Fetches one block. Where it comes without txids, the caller proves its merkle root.
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock>;
+
+    /// Returns true if [`Self::fetch_removed`] can bring back blocks that the node has removed.
+    fn fetches_removed(&self) -> bool {
+        false
+    }
+
+    /// Brings back a part of a block of the chain that the node has removed, so that [`Self::read_part`] reads it. It
+    /// takes milliseconds to some tens of seconds; those who want one block at a time wait for one attempt.
+    ///
+    /// # Errors
+    /// [`SourceErrorKind::Transient`] if no peer of the node sent the block.
+    fn fetch_removed(&self, part: BlockPart) -> SourceResult<()> {
+        Err(SourceError {
+            message: format!("the node has removed block {}, and no other source of blocks is known", part.block),
+            kind: SourceErrorKind::NotFound,
+        })
+    }
 
     /// Reads the `len` bytes that lie at `offset` of the block at `position` now, unproved: the caller must prove them.
     /// `None` if the file ends before, or if this source has no positions.
@@ -320,6 +348,12 @@ pub trait Node: Send + Sync {
     fn mempool_txids(&self) -> SourceResult<MempoolTxids>;
     /// Returns transactions of the mempool, serialised with witness; `None` for one that has left it.
     fn mempool_transactions(&self, txids: &[Txid]) -> SourceResult<Vec<Option<Vec<u8>>>>;
+
+    /// Returns outputs in blocks that nothing in a block spends, in the order of `outpoints`; `None` for others. A
+    /// pruned node knows them too (Core's `gettxout`).
+    fn unspent_outputs(&self, _outpoints: &[OutPoint]) -> Result<Vec<Option<TxOut>>, NodeError> {
+        refused()
+    }
 
     /// Calls `estimatesmartfee`. Returns BTC/kvB; `None` when the node has no estimate.
     fn estimate_fee(&self, _blocks: u16, _mode: Option<&str>) -> Result<Option<f64>, NodeError> {

@@ -9,6 +9,8 @@ use bitcoin::{Amount, OutPoint, TxOut, Txid};
 use crate::block::output_of;
 use crate::error::{Error, Result};
 use crate::names::{Hash256, ScriptHash, TxNum};
+use crate::outside::source::NodeError;
+use crate::outside::{Node, SourceError, SourceErrorKind};
 use crate::query::spending::{Funding, Spending};
 use crate::state::{Balance, Confirmation, FoundOutput, Pay, Snapshot, UnconfirmedEntry, Unspent};
 
@@ -96,11 +98,25 @@ impl Snapshot {
         Ok(Some(FoundOutput { outpoint, scripthash, value, funding, spender }))
     }
 
-    /// Outputs in blocks, in the order of `outpoints`; `None` where there is no such output.
-    pub(crate) fn outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<TxOut>>> {
+    /// Outputs in blocks that no block spends, in the order of `outpoints`; `None` where there is no such output. Those
+    /// of blocks that the node has removed come from its own list of unspent outputs.
+    pub(crate) fn outputs(&self, outpoints: &[OutPoint], node: &dyn Node) -> Result<Vec<Option<TxOut>>> {
         let txids: Vec<Hash256> = outpoints.iter().map(|outpoint| outpoint.txid.to_byte_array()).collect();
-        let found = self.find_txnums(&txids)?.into_iter().zip(outpoints);
-        found.map(|(txnum, outpoint)| txnum.map_or(Ok(None), |txnum| self.output_in(txnum, outpoint.vout))).collect()
+        let (mut outputs, mut removed) = (vec![None; outpoints.len()], Vec::new());
+        for (at, txnum) in self.find_txnums(&txids)?.into_iter().enumerate() {
+            let Some(txnum) = txnum else { continue };
+            match self.output_in(txnum, outpoints[at].vout) {
+                Err(Error::Removed { .. }) => removed.push(at),
+                output => outputs[at] = output?,
+            }
+        }
+        if !removed.is_empty() {
+            let wanted: Vec<OutPoint> = removed.iter().map(|at| outpoints[*at]).collect();
+            for (at, output) in removed.into_iter().zip(node.unspent_outputs(&wanted).map_err(refusal)?) {
+                outputs[at] = output;
+            }
+        }
+        Ok(outputs)
     }
 
     fn output_in(&self, txnum: TxNum, vout: u32) -> Result<Option<TxOut>> {
@@ -126,5 +142,13 @@ impl Snapshot {
             Ok((txid, Confirmation::Confirmed(self.height_of(txnum)?)))
         };
         spending.map(found).transpose()
+    }
+}
+
+/// A node that refuses to name its unspent outputs is no node that can be pruned.
+fn refusal(error: NodeError) -> Error {
+    match error {
+        NodeError::Unavailable(error) => error.into(),
+        NodeError::Rejected { message, .. } => SourceError { message, kind: SourceErrorKind::Permanent }.into(),
     }
 }

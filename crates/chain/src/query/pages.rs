@@ -142,7 +142,9 @@ impl Snapshot {
         let txnums = self.page_txnums(scripthash, cursor, count)?;
         let mut changes = Vec::with_capacity(txnums.len());
         for page in txnums.chunks(CHANGES_TOGETHER) {
-            for (txnum, found) in page.iter().zip(self.resolved_in_chain(page)?) {
+            let resolved = self.resolved_in_chain(page)?;
+            self.demand_spent(&resolved)?;
+            for (txnum, found) in page.iter().zip(resolved) {
                 let (height, block) = self.block_of(*txnum)?;
                 let index = u32::try_from(txnum.0 - block.first_txnum.0).expect("below the block's transactions");
                 let sum = |outputs: &[TxOut]| {

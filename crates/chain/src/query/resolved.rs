@@ -3,7 +3,7 @@
 //! The outputs come from the funding transactions, which are looked up together, or from the block's undo data: one
 //! block is read at the price of some dozens of transactions, and without random access.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Amount, OutPoint, ScriptBuf, Transaction, TxOut, Txid, consensus};
@@ -11,7 +11,7 @@ use bitcoin::{Amount, OutPoint, ScriptBuf, Transaction, TxOut, Txid, consensus};
 use crate::block::{Block, SpentOutputs};
 use crate::error::{Error, Result};
 use crate::names::{Hash256, Height, TxNum};
-use crate::outside::BlockId;
+use crate::outside::{BlockId, SourceError, SourceErrorKind};
 use crate::query::portions::PageList;
 use crate::state::{ResolvedTransaction, Snapshot};
 
@@ -71,7 +71,7 @@ impl Snapshot {
         let found = txids.into_iter().map(Txid::from_byte_array).zip(txnums).zip(transactions).zip(prevouts);
         let resolved = found.map(|(((txid, txnum), transaction), prevouts)| {
             let (height, block) = self.block_of(*txnum)?;
-            if !transaction.is_coinbase() && prevouts.len() != transaction.input.len() {
+            if !prevouts.is_empty() && prevouts.len() != transaction.input.len() {
                 return Err(Error::unreadable_transaction());
             }
             let block = Some(BlockId { height, hash: block.block_hash() });
@@ -107,11 +107,15 @@ impl Snapshot {
         Ok(spent)
     }
 
-    /// The outputs that transactions of a block spend, by its undo data. The txnums ascend.
+    /// The outputs that transactions of a block spend, by its undo data; none if the node has removed that. The txnums
+    /// ascend.
     fn undone_outputs(&self, height: Height, txnums: &[TxNum]) -> Result<Vec<Vec<TxOut>>> {
         self.budget.charge_unbounded()?;
         let block = self.headers.get(height).expect("the block of a live txnum");
-        let fetched = self.shared.storage.source.block(block.block_hash())?;
+        let fetched = match self.shared.storage.source.block(block.block_hash()) {
+            Err(error) if self.is_removed(&error) => return Ok(vec![Vec::new(); txnums.len()]),
+            fetched => fetched?,
+        };
         let parsed = Block::parse(&fetched.block).map_err(Error::unreadable_block)?;
         let spent = SpentOutputs::decode(fetched.spent.as_bytes(), parsed.input_counts(), parsed.inputs.len());
         let spent = spent.map_err(|error| Error::Block { height, error })?;
@@ -124,7 +128,8 @@ impl Snapshot {
         Ok(all)
     }
 
-    /// The outputs that each transaction spends, by the transactions that fund them; none for a coinbase.
+    /// The outputs that each transaction spends, by the transactions that fund them; none for a coinbase, and where the
+    /// node has removed one of them.
     fn funding_outputs(&self, transactions: &[&Transaction]) -> Result<Vec<Vec<TxOut>>> {
         let inputs = transactions.iter().filter(|tx| !tx.is_coinbase()).flat_map(|tx| &tx.input);
         let mut txids: Vec<Txid> = inputs.map(|input| input.previous_output.txid).collect();
@@ -134,16 +139,18 @@ impl Snapshot {
             txids.into_iter().partition(|txid| self.mempool.get(txid).is_some());
         let raws = self.confirmed_raws(&confirmed)?;
         let unconfirmed = unconfirmed.iter().filter_map(|txid| Some((*txid, self.mempool.get(txid)?.raw.as_ref())));
-        let confirmed = confirmed.iter().copied().zip(raws.iter().map(Vec::as_slice));
+        let confirmed = confirmed.iter().zip(&raws).filter_map(|(txid, raw)| Some((*txid, raw.as_deref()?)));
         let funding = unconfirmed.chain(confirmed).map(|(txid, raw): (Txid, &[u8])| {
             let transaction = Block::of_transaction(raw).map_err(|_| Error::unreadable_transaction())?;
             Ok((txid, transaction))
         });
         let funding = funding.collect::<Result<HashMap<Txid, Block<'_>>>>()?;
         let spent = |tx: &&Transaction| {
-            let inputs = tx.input.iter().filter(|_| !tx.is_coinbase());
-            let outputs = inputs.map(|input| {
-                let OutPoint { txid, vout } = input.previous_output;
+            let inputs = || tx.input.iter().filter(|_| !tx.is_coinbase()).map(|input| input.previous_output);
+            if inputs().any(|spent| !funding.contains_key(&spent.txid)) {
+                return Ok(Vec::new());
+            }
+            let outputs = inputs().map(|OutPoint { txid, vout }| {
                 let spent = funding[&txid].outputs.get(vout as usize).ok_or(Error::UnknownTransaction { txid })?;
                 Ok(output(spent.script, spent.value))
             });
@@ -152,13 +159,46 @@ impl Snapshot {
         transactions.iter().map(spent).collect()
     }
 
-    /// The bytes of confirmed transactions.
-    fn confirmed_raws(&self, txids: &[Txid]) -> Result<Vec<Vec<u8>>> {
+    /// The bytes of confirmed transactions; `None` where the node has removed them.
+    fn confirmed_raws(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<u8>>>> {
         self.budget.charge_lookups(txids.len())?;
         let hashes: Vec<Hash256> = txids.iter().map(|txid| txid.to_byte_array()).collect();
         let found = self.find_txnums(&hashes)?.into_iter().zip(txids);
         let txnums = found.map(|(txnum, txid)| txnum.ok_or(Error::UnknownTransaction { txid: *txid }));
-        self.proven_raws(&hashes, &txnums.collect::<Result<Vec<_>>>()?, usize::MAX)
+        let txnums = txnums.collect::<Result<Vec<_>>>()?;
+        match self.proven_raws(&hashes, &txnums, usize::MAX) {
+            Err(Error::Removed { .. }) => {
+                hashes.iter().zip(&txnums).map(|(hash, txnum)| self.kept_raw(hash, *txnum)).collect()
+            }
+            raws => Ok(raws?.into_iter().map(Some).collect()),
+        }
+    }
+
+    /// The bytes of a live transaction; `None` where the node has removed them.
+    fn kept_raw(&self, txid: &Hash256, txnum: TxNum) -> Result<Option<Vec<u8>>> {
+        match self.proven_raw(txid, txnum) {
+            Err(Error::Removed { .. }) => Ok(None),
+            raw => raw.map(Some),
+        }
+    }
+
+    /// Checks that the outputs that these transactions spend are known.
+    ///
+    /// # Errors
+    /// [`Error::Removed`] with the transactions that fund those of which they are not.
+    pub(super) fn demand_spent(&self, resolved: &[ResolvedTransaction]) -> Result<()> {
+        let unresolved = resolved.iter().filter(|found| found.is_unresolved());
+        let spent = unresolved.flat_map(|found| &found.transaction.input).map(|input| input.previous_output.txid);
+        let txids: BTreeSet<Hash256> = spent.map(Txid::to_byte_array).collect();
+        let txids: Vec<Hash256> = txids.into_iter().collect();
+        let found = self.find_txnums(&txids)?;
+        let parts = found.into_iter().flatten().map(|txnum| self.part_of(txnum)).collect::<Result<Vec<_>>>()?;
+        if parts.is_empty() { Ok(()) } else { Err(Error::Removed { parts }) }
+    }
+
+    /// True if a block can be fetched that the source lacks.
+    fn is_removed(&self, error: &SourceError) -> bool {
+        error.kind == SourceErrorKind::NotFound && self.shared.storage.source.fetches_removed()
     }
 }
 

@@ -8,6 +8,7 @@ use crate::block::{Block, merkle, txid_of};
 use crate::error::{Error, Result};
 use crate::names::{Hash256, Height, TxNum};
 use crate::outside::BlockId;
+use crate::outside::source::BlockPart;
 use crate::rows::txpos::Span;
 use crate::rows::{Delta, Pack, bucket_key, bucket_of, header, recent_txnum, txnum, txnum_bytes, txpos};
 use crate::state::{ChainBlock, ConfirmedTransaction, MerkleBranch, Slot, Snapshot};
@@ -177,16 +178,22 @@ impl Snapshot {
         let keys: Vec<_> = txnums.iter().zip(&blocks).map(|(txnum, block)| span_key(*txnum, block)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(<[u8; TxNum::LEN]>::as_slice).collect();
         let rows = self.reader().get_many(txpos::TABLE, &keys)?;
-        let (mut raws, mut bytes) = (Vec::with_capacity(txids.len()), 0);
+        let (mut raws, mut bytes, mut removed) = (Vec::with_capacity(txids.len()), 0, Vec::new());
         for (((txid, txnum), block), row) in txids.iter().zip(txnums).zip(blocks).zip(rows) {
             if bytes >= bytes_max {
                 break;
             }
-            let raw = self.proven_span(txid, block, span_in(row, *txnum, block)?)?;
-            bytes += raw.len();
-            raws.push(raw);
+            match self.proven_span(txid, block, span_in(row, *txnum, block)?) {
+                Ok(raw) => {
+                    bytes += raw.len();
+                    raws.push(raw);
+                }
+                // All are named, so that they are fetched at once.
+                Err(Error::Removed { parts }) => removed.extend(parts),
+                Err(error) => return Err(error),
+            }
         }
-        Ok(raws)
+        if removed.is_empty() { Ok(raws) } else { Err(Error::Removed { parts: removed }) }
     }
 
     fn proven_span(&self, txid: &Hash256, block: &ChainBlock, span: Span) -> Result<Vec<u8>> {
@@ -222,6 +229,13 @@ impl Snapshot {
     pub(crate) fn raw_at(&self, height: Height, index: u32) -> Result<Option<Vec<u8>>> {
         let Some(block) = self.headers.get(height).filter(|block| index < block.tx_count) else { return Ok(None) };
         self.raw_of(TxNum(block.first_txnum.0 + u64::from(index))).map(Some)
+    }
+
+    /// The part of its block in which a live transaction lies.
+    pub(super) fn part_of(&self, txnum: TxNum) -> Result<BlockPart> {
+        let (_, block) = self.block_of(txnum)?;
+        let Span { offset, len } = self.span_in_block(txnum, block)?;
+        Ok(BlockPart { block: block.block_hash(), offset, len })
     }
 
     fn span_in_block(&self, txnum: TxNum, block: &ChainBlock) -> Result<Span> {

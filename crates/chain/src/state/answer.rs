@@ -105,7 +105,8 @@ pub struct ResolvedTransaction {
     pub txid: Txid,
     /// The transaction.
     pub transaction: Transaction,
-    /// The outputs that its inputs spend, in their order; none for a coinbase.
+    /// The outputs that its inputs spend, in their order; none for a coinbase, and where they are
+    /// [unknown](Self::is_unresolved).
     pub prevouts: Vec<TxOut>,
     /// Its block; `None` for one in the mempool.
     pub block: Option<BlockId>,
@@ -117,11 +118,16 @@ impl ResolvedTransaction {
         self.transaction.total_size() + self.prevouts.iter().map(TxOut::size).sum::<usize>()
     }
 
-    /// Returns its fee in satoshis; 0 for a coinbase.
-    pub fn fee(&self) -> u64 {
+    /// Returns true if the outputs that it spends are unknown: the node has removed the block of one of them.
+    pub fn is_unresolved(&self) -> bool {
+        self.prevouts.is_empty() && !self.transaction.is_coinbase()
+    }
+
+    /// Returns its fee in satoshis, 0 for a coinbase; `None` where it is unknown.
+    pub fn fee(&self) -> Option<u64> {
         let taken: u64 = self.prevouts.iter().map(|output| output.value.to_sat()).sum();
         let paid: u64 = self.transaction.output.iter().map(|output| output.value.to_sat()).sum();
-        taken.saturating_sub(paid)
+        (!self.is_unresolved()).then(|| taken.saturating_sub(paid))
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use birdhouse_store::{Array, Direction, KeyRange, Page, PageLimit, Row, Store, Table};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::names::{Hash256, Profile, TxNum};
-use crate::outside::{BlockSource, FilePosition};
+use crate::outside::source::BlockPart;
+use crate::outside::{BlockSource, FilePosition, SourceErrorKind};
 use crate::rows::txid;
 use crate::rows::txpos::Span;
 use crate::state::damage::Damage;
@@ -157,9 +158,18 @@ impl Reader<'_> {
     }
 
     /// The bytes in a span of a block, from its file or from the node.
+    ///
+    /// # Errors
+    /// [`Error::Removed`] if the node has removed the block, and it can be fetched.
     pub(crate) fn block_part(self, block: &ChainBlock, span: Span) -> Result<Vec<u8>> {
         self.budget.charge_unbounded()?;
-        Ok(self.storage.source.read_part(block.block_hash(), block.position, span.offset, span.len)?)
+        let (source, hash) = (&self.storage.source, block.block_hash());
+        source.read_part(hash, block.position, span.offset, span.len).map_err(|error| match error.kind {
+            SourceErrorKind::NotFound if source.fetches_removed() => {
+                Error::Removed { parts: vec![BlockPart { block: hash, offset: span.offset, len: span.len }] }
+            }
+            _ => error.into(),
+        })
     }
 }
 

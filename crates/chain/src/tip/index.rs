@@ -15,6 +15,7 @@ use crate::derived::DerivedIndex;
 use crate::error::{Error, Result};
 use crate::merging::{MergeOptions, Merger, filters_of_delta, filters_of_pack};
 use crate::names::{Height, Keyer, Profile, Secret, Touched};
+use crate::outside::source::BlockPart;
 use crate::outside::{BlockId, BlockMeta, BlockSource, Machine, Node, Runtime, Waiting};
 use crate::rows::{header, stale, txid};
 use crate::state::{
@@ -330,6 +331,15 @@ impl Index {
         let percent = u64::from(ours) * 100 / u64::from(best_header.0.max(1));
         let percent = u8::try_from(percent.min(99)).expect("at most 99");
         (best_header.0.saturating_sub(ours) > OLD_BLOCKS).then_some(Syncing { percent, left: None })
+    }
+
+    /// Brings back a part of a block that the node has removed, from one of its peers. Blocks its caller, for
+    /// milliseconds to some tens of seconds.
+    ///
+    /// # Errors
+    /// No peer sent it, or the source has no such way.
+    pub fn fetch_removed(&self, part: BlockPart) -> Result<()> {
+        Ok(self.shared.storage.source.fetch_removed(part)?)
     }
 
     /// Reports that the first build waits, for [`Self::waiting`] and the log.

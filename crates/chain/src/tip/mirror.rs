@@ -318,7 +318,7 @@ fn fetch(node: &dyn Node, at: &Snapshot, mempool: &Mempool, txids: &[Txid]) -> R
     let outpoints: Vec<OutPoint> = unconfirmed.iter().flat_map(Unconfirmed::outpoints).collect();
     let outpoints: Vec<OutPoint> =
         outpoints.into_iter().filter(|outpoint| in_mempool(mempool, outpoint).is_none()).collect();
-    let found = at.outputs(&outpoints)?.into_iter().map(|output| output.map(InBlock::of));
+    let found = at.outputs(&outpoints, node)?.into_iter().map(|output| output.map(InBlock::of));
     let found: HashMap<OutPoint, Option<InBlock>> = outpoints.iter().copied().zip(found).collect();
     for transaction in &mut unconfirmed {
         let in_blocks = |outpoint| Some((outpoint, found.get(&outpoint)?.clone()?));

@@ -18,12 +18,12 @@ pub struct TransactionTweak {
 
 impl Snapshot {
     /// Returns the tweak of a transaction, whether an index keeps it or not; `None` if neither chain nor mempool has
-    /// the transaction. Blocks before taproot are not left out.
+    /// the transaction, or what it spends is unknown. Blocks before taproot are not left out.
     ///
     /// # Errors
     /// Those of [`Self::resolved`].
     pub fn tweak_of(&self, txid: Txid) -> Result<Option<TransactionTweak>> {
-        let Some(found) = self.resolved(txid)? else { return Ok(None) };
+        let Some(found) = self.resolved(txid)?.filter(|found| !found.is_unresolved()) else { return Ok(None) };
         let scripts = found.transaction.output.iter().map(|output| output.script_pubkey.as_bytes());
         let outputs = (0..).zip(scripts).filter_map(|(vout, script)| taproot_key(script).map(|_| vout)).collect();
         if found.transaction.is_coinbase() {

@@ -5,6 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use birdhouse_chain::source::BlockPart;
 use birdhouse_chain::{KnownStatus, Snapshot, Tweaks};
 use bitcoin::Txid;
 use tracing::error;
@@ -22,6 +23,15 @@ pub(super) enum Step {
     Done(Result<Answer, RpcError>),
     /// The index does not know the answer; the node may.
     Ask(NodeCall),
+    /// The answer needs parts of blocks that the node has removed; its peers have them.
+    Fetch(Vec<BlockPart>),
+}
+
+impl Step {
+    /// Returns the step after a failure.
+    fn after(error: RpcError) -> Self {
+        if error.removed.is_empty() { Self::Done(Err(error)) } else { Self::Fetch(error.removed) }
+    }
 }
 
 /// A call of the node, for a request of its own lane or for one that the index could not answer.
@@ -63,18 +73,18 @@ pub(super) fn read(service: &Service, view: &View, read: &Read) -> Step {
         Read::Memory(request) => memory(service, view, request).map(|answer| Step::Done(Ok(answer))),
         Read::Index(request) => index(service, view, request),
     });
-    step.unwrap_or_else(|error| Step::Done(Err(error)))
+    step.unwrap_or_else(Step::after)
 }
 
 /// Answers a lookup for which a few rows of the index are enough; returns `None` if it takes more.
 pub(super) fn read_inline(view: &View, lookup: &Lookup) -> Option<Step> {
     let step = catch(|| Ok(snapshot(view)?.within_budget(|at| look_up(at, lookup, view.entries_max))?));
-    step.unwrap_or_else(|error| Some(Step::Done(Err(error))))
+    step.unwrap_or_else(|error| Some(Step::after(error)))
 }
 
 /// Calls the node.
-pub(super) fn ask(service: &Service, view: &View, call: &NodeCall) -> Result<Answer, RpcError> {
-    catch(|| node(service, view, call))
+pub(super) fn ask(service: &Service, view: &View, call: &NodeCall) -> Step {
+    catch(|| node(service, view, call).map(|answer| Step::Done(Ok(answer)))).unwrap_or_else(Step::after)
 }
 
 /// Returns the answer to a request where it is short and memory holds it, always or this time.

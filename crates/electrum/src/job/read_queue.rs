@@ -32,6 +32,12 @@ impl ReadQueue {
         if let [read] = &self.reads[..] { Some(read) } else { None }
     }
 
+    /// Returns the read of the request at `index` of the job, which must be one.
+    pub(super) fn at(&self, index: usize) -> &Read {
+        let at = self.reads.binary_search_by_key(&index, |(index, _)| *index).expect("the request is a read");
+        &self.reads[at].1
+    }
+
     /// Takes the next read.
     pub(super) fn take(&self) -> Option<&(usize, Read)> {
         self.reads.get(self.next.fetch_add(1, Ordering::AcqRel))

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use birdhouse_chain::giving_way;
+use birdhouse_chain::source::BlockPart;
+use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::client::Client;
 use crate::error::RpcError;
@@ -11,6 +15,7 @@ use crate::job::dispatch;
 use crate::job::dispatch::{NodeCall, Step};
 use crate::job::read_queue::ReadQueue;
 use crate::job::replies::Replies;
+use crate::limits::{FETCH_PATIENCE, FETCHED_PARTS_MAX, FETCHES_MAX};
 use crate::protocol::Answer;
 use crate::request::Lane;
 use crate::service::{Service, View};
@@ -39,11 +44,13 @@ impl Job {
         self.replies.answer(&self.service.counters, index, lane, result);
     }
 
-    /// Answers the request at `index` with the outcome of its read, or asks the node.
+    /// Answers the request at `index` with the outcome of its read, or asks the node, or fetches blocks and reads it
+    /// again.
     pub(super) fn finish(self: &Arc<Self>, index: usize, lane: Lane, step: Step) {
         match step {
             Step::Done(result) => self.answer(index, lane, &result),
             Step::Ask(call) => drop(Handle::current().spawn(Arc::clone(self).ask(index, call))),
+            Step::Fetch(parts) => drop(Handle::current().spawn(Arc::clone(self).read_again(index, lane, parts))),
         }
     }
 
@@ -57,21 +64,92 @@ impl Job {
             return;
         }
         held.add(call.bytes());
-        let turn = loop {
+        let call = Arc::new(call);
+        for attempt in 1.. {
+            let turn = loop {
+                if !self.room().await {
+                    return;
+                }
+                let turn = self.service.reads.node_calls.take(&self.client().meter).await;
+                // Other calls have answered meanwhile.
+                if self.client().outbox.has_room() {
+                    break turn;
+                }
+            };
+            let (job, asked) = (Arc::clone(&self), Arc::clone(&call));
+            let removed = spawn_blocking(move || {
+                let removed =
+                    job.answer_unless_removed(index, asked.lane(), dispatch::ask(&job.service, &job.view, &asked));
+                // Only now: whoever has the turn next sees whether there is room after this answer.
+                drop(turn);
+                removed
+            });
+            let Ok(Some(removed)) = removed.await else { return };
+            if let Err(error) = self.fetch(removed, attempt).await {
+                self.answer(index, call.lane(), &Err(error));
+                return;
+            }
+        }
+    }
+
+    /// Fetches blocks, then reads the request at `index` again.
+    async fn read_again(self: Arc<Self>, index: usize, lane: Lane, mut removed: Vec<BlockPart>) {
+        for attempt in 1.. {
+            if let Err(error) = self.fetch(removed, attempt).await {
+                return self.answer(index, lane, &Err(error));
+            }
             if !self.room().await {
                 return;
             }
-            let turn = self.service.reads.node_calls.take(&self.client().meter).await;
-            // Other calls have answered meanwhile.
-            if self.client().outbox.has_room() {
-                break turn;
+            let turn = self.service.reads.processors.take(&self.client().meter).await;
+            let job = Arc::clone(&self);
+            let read = spawn_blocking(move || {
+                let step = giving_way(|| dispatch::read(&job.service, &job.view, job.reads.at(index)));
+                let removed = job.answer_unless_removed(index, lane, step);
+                drop(turn);
+                removed
+            });
+            match read.await {
+                Ok(Some(more)) => removed = more,
+                _ => return,
             }
-        };
-        spawn_blocking(move || {
-            let result = dispatch::ask(&self.service, &self.view, &call);
-            self.answer(index, call.lane(), &result);
-            // Only now: whoever has the turn next sees whether there is room after this answer.
-            drop((held, turn));
+        }
+    }
+
+    /// Answers the request at `index` with the outcome of its read, or asks the node; returns the blocks that it needs
+    /// and the node has removed, if that is the outcome.
+    fn answer_unless_removed(self: &Arc<Self>, index: usize, lane: Lane, step: Step) -> Option<Vec<BlockPart>> {
+        match step {
+            Step::Fetch(parts) => Some(parts),
+            step => {
+                self.finish(index, lane, step);
+                None
+            }
+        }
+    }
+
+    /// Fetches blocks that the node has removed, each in a turn of the client.
+    ///
+    /// # Errors
+    /// One of them was not fetched in time, or the answer needs too many, or again others.
+    async fn fetch(&self, parts: Vec<BlockPart>, attempt: u32) -> Result<(), RpcError> {
+        if parts.len() > FETCHED_PARTS_MAX || attempt > FETCHES_MAX {
+            return Err(RpcError::removed(parts));
+        }
+        let (service, meter) = (&self.service, &self.client().meter);
+        let fetched = parts.iter().map(|part| async move {
+            let turn = service.reads.old_blocks.take(meter).await;
+            let (index, part) = (Arc::clone(&service.index), *part);
+            let fetched = spawn_blocking(move || {
+                let fetched = index.fetch_removed(part);
+                drop(turn);
+                fetched
+            });
+            matches!(fetched.await, Ok(Ok(())))
         });
+        match timeout(FETCH_PATIENCE, join_all(fetched)).await {
+            Ok(fetched) if fetched.iter().all(|fetched| *fetched) => Ok(()),
+            _ => Err(RpcError::removed(parts)),
+        }
     }
 }

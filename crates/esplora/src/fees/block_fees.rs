@@ -35,7 +35,7 @@ impl KnownBlockFees {
         if known.is_some() {
             return Ok(known);
         }
-        let fees = Arc::new(read(at, height)?);
+        let Some(fees) = read(at, height)?.map(Arc::new) else { return Ok(None) };
         let mut known = self.known.lock();
         known.push_back((hash, Arc::clone(&fees)));
         if known.len() > BLOCKS_MAX {
@@ -45,18 +45,21 @@ impl KnownBlockFees {
     }
 }
 
-fn read(at: &Snapshot, height: Height) -> Result<BlockFees> {
+/// Reads the fees of a block; `None` if the node has removed what it spends.
+fn read(at: &Snapshot, height: Height) -> Result<Option<BlockFees>> {
     let transactions = at.resolved_in_block(height, 1, u32::MAX)?;
     let mut rates: Vec<(f64, u64)> = Vec::with_capacity(transactions.len());
     let mut total = 0;
     for found in &transactions {
-        let (fee, vsize) = (found.fee(), found.transaction.vsize() as u64);
+        let Some(fee) = found.fee() else { return Ok(None) };
+        let vsize = found.transaction.vsize() as u64;
         total += fee;
         rates.push((quotient(fee, vsize), vsize));
     }
     rates.sort_unstable_by(|left, right| left.0.total_cmp(&right.0));
     let vsize: u64 = rates.iter().map(|(_, vsize)| vsize).sum();
-    Ok(BlockFees { total, rates: PERCENTILES.map(|percent| rate_at(&rates, vsize * percent / 100)) })
+    let rates = PERCENTILES.map(|percent| rate_at(&rates, vsize * percent / 100));
+    Ok(Some(BlockFees { total, rates }))
 }
 
 /// Returns a fee rate in sat/vB.

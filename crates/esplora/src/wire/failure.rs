@@ -12,6 +12,9 @@ const SYNCING_S: u64 = 10;
 /// Seconds after which a client asks again while the node does not answer.
 const SILENT_S: u64 = 5;
 
+/// Seconds after which a client asks again for what a peer of the node has to send.
+const REMOVED_S: u64 = 10;
+
 /// A request's failure as the client sees it.
 #[derive(Debug, Clone)]
 pub struct Refusal {
@@ -127,6 +130,12 @@ impl Failure {
                 let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, text.into());
                 Refusal { retry_after_s: Some(seconds), ..refusal }
             }
+            Self::Index(Error::Removed { .. }) => Refusal {
+                retry_after_s: Some(REMOVED_S),
+                ..unavailable(
+                    "the node has removed a block of this answer (it is pruned); its peers are asked for it".into(),
+                )
+            },
             Self::Index(Error::Cancelled) => Self::crowded().into_refusal(),
             Self::Index(error) => {
                 tracing::error!(%error, "failed to answer a request");

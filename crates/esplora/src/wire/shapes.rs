@@ -208,8 +208,12 @@ impl Serialize for TransactionJson<'_> {
         shape.serialize_field("vout", &Each::of(outputs))?;
         shape.serialize_field("size", &transaction.total_size())?;
         shape.serialize_field("weight", &transaction.weight().to_wu())?;
-        shape.serialize_field("sigops", &self.sigops())?;
-        shape.serialize_field("fee", &self.found.fee())?;
+        if self.found.is_unresolved() {
+            shape.serialize_field("unresolved", &true)?;
+        } else {
+            shape.serialize_field("sigops", &self.sigops())?;
+        }
+        shape.serialize_field("fee", &self.found.fee().unwrap_or(0))?;
         shape.serialize_field("status", &self.status)?;
         shape.end()
     }

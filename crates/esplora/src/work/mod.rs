@@ -10,14 +10,16 @@ mod long_read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use birdhouse_chain::Snapshot;
-use birdhouse_chain::source::Node;
+use birdhouse_chain::source::{BlockPart, Node};
+use birdhouse_chain::{Error, Snapshot};
 use birdhouse_net::{Meter, Turn, offload};
+use futures_util::future::join_all;
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::fees::NodeUse;
-use crate::limits::NODE_PATIENCE;
+use crate::limits::{FETCH_PATIENCE, FETCHED_PARTS_MAX, FETCHES_MAX, NODE_PATIENCE};
 use crate::service::Service;
 use crate::wire::{Answer, AnswerMemory, Failure, Params};
 
@@ -70,8 +72,47 @@ impl Question<'_> {
 }
 
 impl Service {
-    /// Answers a question of a client from one snapshot.
+    /// Answers a question of a client from one snapshot. Fetches blocks that the node has removed, if the answer needs
+    /// some.
     pub(crate) async fn answer(
+        self: &Arc<Self>,
+        meter: &Arc<Meter>,
+        lane: Lane,
+        endpoint: Endpoint,
+        request: &Arc<ApiRequest>,
+        at: &Arc<Snapshot>,
+    ) -> Answer {
+        let mut answer = self.attempt(meter, lane, endpoint, request, at).await;
+        for _ in 0..FETCHES_MAX {
+            let Err(Failure::Index(Error::Removed { parts })) = &answer else { break };
+            if !self.fetch(meter, parts).await {
+                break;
+            }
+            answer = self.attempt(meter, lane, endpoint, request, at).await;
+        }
+        answer
+    }
+
+    /// Fetches parts of blocks that the node has removed, each in a turn of the client. Returns true if all came in
+    /// time.
+    async fn fetch(self: &Arc<Self>, meter: &Arc<Meter>, parts: &[BlockPart]) -> bool {
+        if parts.len() > FETCHED_PARTS_MAX {
+            return false;
+        }
+        let fetched = parts.iter().map(|part| async move {
+            let turn = self.reads.old_blocks.take(meter).await;
+            let (index, part) = (Arc::clone(&self.index), *part);
+            let fetched = spawn_blocking(move || {
+                let fetched = index.fetch_removed(part);
+                drop(turn);
+                fetched
+            });
+            matches!(fetched.await, Ok(Ok(())))
+        });
+        timeout(FETCH_PATIENCE, join_all(fetched)).await.is_ok_and(|fetched| fetched.iter().all(|fetched| *fetched))
+    }
+
+    async fn attempt(
         self: &Arc<Self>,
         meter: &Arc<Meter>,
         lane: Lane,

@@ -75,7 +75,7 @@ fn block(question: &Question<'_>) -> Answer {
         header,
         median_time: at.median_time(height).unwrap_or_default(),
         confirmations: at.tip().height.0 - height.0 + 1,
-        fees: question.block_fees(height)?.ok_or_else(Failure::no_block)?,
+        fees: question.block_fees(height)?,
         neighbours: (neighbour(height.0.checked_sub(1)), neighbour(height.0.checked_add(1))),
         start,
         transactions: found

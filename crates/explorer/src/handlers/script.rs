@@ -49,13 +49,13 @@ fn script(question: &Question<'_>) -> Result<(ScriptHash, Names), Failure> {
     Ok((ScriptHash::of(script.as_bytes()), Names::of_address(address.to_string(), type_of(&script), &script)))
 }
 
-/// The change of a script's balance by a transaction, in satoshis.
-pub(super) fn change(found: &ResolvedTransaction, is_own: impl Fn(&ScriptHash) -> bool) -> i64 {
+/// The change of a script's balance by a transaction, in satoshis; `None` if what it spends is unknown.
+pub(super) fn change(found: &ResolvedTransaction, is_own: impl Fn(&ScriptHash) -> bool) -> Option<i64> {
     let sum = |outputs: &[TxOut]| -> i64 {
         let own = outputs.iter().filter(|output| is_own(&ScriptHash::of(output.script_pubkey.as_bytes())));
         own.map(|output| i64::try_from(output.value.to_sat()).unwrap_or_default()).sum()
     };
-    sum(&found.transaction.output) - sum(&found.prevouts)
+    (!found.is_unresolved()).then(|| sum(&found.transaction.output) - sum(&found.prevouts))
 }
 
 /// Values of a transaction in a history, without balance.
@@ -183,14 +183,14 @@ fn confirmed(
 fn count_down(entries: &mut [Entry], mut balance: Option<u64>) {
     for entry in entries {
         entry.balance = balance;
-        balance = balance.and_then(|balance| balance.checked_add_signed(-entry.change));
+        balance = balance.zip(entry.change).and_then(|(balance, change)| balance.checked_add_signed(-change));
     }
 }
 
 /// Sets the balances of entries, oldest first, from the balance before the first; returns them newest first.
 fn count_up(mut entries: Vec<Entry>, mut balance: Option<u64>) -> Vec<Entry> {
     for entry in &mut entries {
-        balance = balance.and_then(|balance| balance.checked_add_signed(entry.change));
+        balance = balance.zip(entry.change).and_then(|(balance, change)| balance.checked_add_signed(change));
         entry.balance = balance;
     }
     entries.reverse();
@@ -218,7 +218,8 @@ fn links(question: &Question<'_>, hash: &ScriptHash, names: &Names, confirmed: &
         newest: newer.and_then(|_| target(String::new())),
         newer: newer.and_then(|entry| beyond(Side::After, entry, entry.balance)),
         older: older.and_then(|entry| {
-            let before = entry.balance.and_then(|balance| balance.checked_add_signed(-entry.change));
+            let before =
+                entry.balance.zip(entry.change).and_then(|(balance, change)| balance.checked_add_signed(-change));
             beyond(Side::Before, entry, before)
         }),
         oldest: older.and_then(|_| target("?oldest".into())),
@@ -292,7 +293,8 @@ mod tests {
     fn balances_run_down_from_the_newest_and_up_from_the_oldest() {
         let side = || Side { parties: Vec::new(), count: 0 };
         let sides = || Sides { inputs: side(), outputs: side() };
-        let entry = |change| Entry { txid: Txid::all_zeros(), block: None, change, balance: None, sides: sides() };
+        let of = |change| Entry { txid: Txid::all_zeros(), block: None, change, balance: None, sides: sides() };
+        let entry = |change| of(Some(change));
         let mut newest_first = vec![entry(-30), entry(50), entry(10)];
         count_down(&mut newest_first, Some(30));
         let balances = |entries: &[Entry]| entries.iter().map(|entry| entry.balance).collect::<Vec<_>>();
@@ -300,5 +302,7 @@ mod tests {
         let oldest_first = vec![entry(10), entry(50), entry(-30)];
         assert_eq!(balances(&count_up(oldest_first, Some(0))), balances(&newest_first));
         assert_eq!(balances(&count_up(vec![entry(10)], None)), [None]);
+        // A change that is unknown leaves the balances beyond it unknown.
+        assert_eq!(balances(&count_up(vec![entry(10), of(None), entry(1)], Some(0))), [None, None, Some(10)]);
     }
 }

@@ -27,7 +27,8 @@ pub(crate) struct Block {
     pub(crate) header: Header,
     pub(crate) median_time: u32,
     pub(crate) confirmations: u32,
-    pub(crate) fees: Arc<BlockFees>,
+    /// `None` if they are unknown.
+    pub(crate) fees: Option<Arc<BlockFees>>,
     /// The blocks before and after it.
     pub(crate) neighbours: (Option<BlockHash>, Option<BlockHash>),
     /// Index of the first transaction on the page.
@@ -45,7 +46,8 @@ pub(crate) struct Summary {
     pub(crate) sides: Sides,
     /// Sum of the outputs in satoshis.
     pub(crate) value: u64,
-    pub(crate) fee: u64,
+    /// `None` if it is unknown.
+    pub(crate) fee: Option<u64>,
     pub(crate) vsize: u64,
 }
 
@@ -75,7 +77,7 @@ pub(crate) fn page(block: &Block) -> String {
         p.whole { (id.hash) }
         div.columns {
             (summary(block))
-            (fees(block))
+            @if let Some(known) = &block.fees { (fees(known, block.summary.tx_count)) }
         }
         (details(block))
         (transactions(block))
@@ -105,14 +107,14 @@ fn summary(block: &Block) -> Markup {
     }
 }
 
-fn fees(block: &Block) -> Markup {
-    let BlockFees { total, rates: [lowest, _, quarter, median, three_quarters, _, highest] } = *block.fees;
+fn fees(known: &BlockFees, transactions: u32) -> Markup {
+    let BlockFees { total, rates: [lowest, _, quarter, median, three_quarters, _, highest] } = *known;
     html! {
         section aria-labelledby="fees" {
             h2 #fees { "Fees" }
             dl.facts {
                 (fact("All together", &parts::amount(total)))
-                @if block.summary.tx_count > 1 {
+                @if transactions > 1 {
                     (fact("Median", &parts::rate(median)))
                     (fact("Middle half", &html! { (amounts::rate(quarter)) "\u{2013}" (parts::rate(three_quarters)) }))
                     (fact("Lowest and highest", &html! { (amounts::rate(lowest)) "\u{2013}" (parts::rate(highest)) }))
@@ -173,7 +175,8 @@ fn table(transactions: &[Summary]) -> Markup {
                 td.number { (parts::number(transaction.value)) }
                 td.number {
                     @if transaction.is_coinbase { "coinbase" }
-                    @else { (parts::rate(quotient(transaction.fee, transaction.vsize))) }
+                    @else if let Some(fee) = transaction.fee { (parts::rate(quotient(fee, transaction.vsize))) }
+                    @else { "unknown" }
                 }
             } (sides::row(&transaction.sides, COLUMNS)) } }
         }

@@ -58,7 +58,7 @@ impl Flow {
         Self {
             inputs: found.prevouts.iter().map(|output| output.value.to_sat()).collect(),
             outputs: found.transaction.output.iter().map(|output| output.value.to_sat()).collect(),
-            fee: found.fee(),
+            fee: found.fee().unwrap_or(0),
         }
     }
 

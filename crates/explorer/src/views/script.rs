@@ -29,8 +29,8 @@ pub(crate) struct Entry {
     pub(crate) txid: Txid,
     /// Height and time of its block; `None` in the mempool.
     pub(crate) block: Option<(u32, u32)>,
-    /// The change of the balance in satoshis.
-    pub(crate) change: i64,
+    /// The change of the balance in satoshis; `None` if what the transaction spends is unknown.
+    pub(crate) change: Option<i64>,
     /// The balance afterwards; `None` where it is not known.
     pub(crate) balance: Option<u64>,
     pub(crate) sides: Sides,
@@ -267,7 +267,7 @@ fn row(entry: &Entry, balances: Balances) -> Markup {
                 }
             }
             td.number {
-                (parts::change_number(entry.change))
+                @if let Some(change) = entry.change { (parts::change_number(change)) } @else { "unknown" }
                 @if let Some(balance) = entry.balance { span.below { "= " (parts::number(balance)) } }
             }
             @if balances == Balances::Shown {

@@ -30,7 +30,8 @@ pub(crate) struct Transaction {
     pub(crate) is_coinbase: bool,
     pub(crate) version: i32,
     pub(crate) lock_time: u32,
-    pub(crate) fee: u64,
+    /// `None` if what it spends is unknown.
+    pub(crate) fee: Option<u64>,
     pub(crate) size: u64,
     pub(crate) vsize: u64,
     pub(crate) weight: u64,
@@ -214,9 +215,15 @@ fn summary(transaction: &Transaction) -> Markup {
                     (fact("Block", &html! { a href={ "/block/" (block.hash) } { (amounts::count(block.height.0.into())) } }))
                     (fact("Time", &parts::time(time)))
                 }
-                @if !transaction.is_coinbase {
-                    (fact("Fee", &parts::amount(transaction.fee)))
-                    (fact("Fee rate", &parts::rate(quotient(transaction.fee, transaction.vsize))))
+                @match transaction.fee.filter(|_| !transaction.is_coinbase) {
+                    Some(fee) => {
+                        (fact("Fee", &parts::amount(fee)))
+                        (fact("Fee rate", &parts::rate(quotient(fee, transaction.vsize))))
+                    }
+                    None if !transaction.is_coinbase => {
+                        (fact("Fee", &html! { "unknown: the node is pruned, and has removed what an input spends" }))
+                    }
+                    None => {}
                 }
                 (fact("Size", &html! { (amounts::bytes(transaction.size)) }))
                 (fact("Virtual size", &html! { (amounts::vbytes(transaction.vsize)) }))

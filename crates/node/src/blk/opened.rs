@@ -135,6 +135,11 @@ impl Opened {
         Err(failure.unwrap_or_else(missing))
     }
 
+    /// Returns `true` if a block file and all before it are gone.
+    fn is_pruned(&self, file: u32) -> bool {
+        self.folder().numbers().is_ok_and(|numbers| numbers.first().is_some_and(|first| *first > file))
+    }
+
     /// Returns a copy of a block with its undo data.
     fn with_undo(
         &self,
@@ -210,6 +215,9 @@ impl BlockSource for Opened {
         };
         let beyond = |size| permanent(format!("failed to read {len} bytes at {offset} of block {hash}: it has {size}"));
         let Some((position, size)) = at_hint else {
+            if position.is_some_and(|position| self.is_pruned(position.file)) {
+                return Err(not_found(format!("the node has removed block {hash}")));
+            }
             let end = (offset as usize).saturating_add(len as usize);
             let part = |_, block: Vec<u8>, _| {
                 let part = block.get(offset as usize..end).map(<[u8]>::to_vec);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use birdhouse_chain::source::{BlockSource, Node, SourceErrorKind};
 use birdhouse_chain::{BuildOptions, BuildReport, Height, Index, Profile, Waiting};
-use birdhouse_node::{BlockFiles, CoreNode, KeptBlocks, NodeConf, NodeOptions, Rpc, ZmqSequence, check_node};
+use birdhouse_node::{BlockFiles, CoreNode, Fetching, KeptBlocks, NodeConf, NodeOptions, Rpc, ZmqSequence, check_node};
 use bitcoin::Network;
 
 use crate::cluster::{cql, follow};
@@ -20,6 +20,11 @@ use crate::storage::{IndexStore, open_files};
 const MB: u64 = 1_000_000;
 /// Pause before the next request to a node that is not ready.
 const NODE_RETRY: Duration = Duration::from_secs(2);
+
+/// Folder of transactions that the node has removed and its peers have sent, in that of the index.
+const FETCHED: &str = "fetched";
+/// Connections of its own for fetching them.
+const FETCH_CONNECTIONS: usize = 4;
 
 /// The index and its sources.
 pub(crate) struct Setup {
@@ -280,10 +285,11 @@ fn with_node(options: &Options) -> Result<Parts> {
         Some(_) => anyhow!("{error}. To run the relay alone, without a node, set bitcoin = \"off\" (--bitcoin off)"),
         None => error.into(),
     })?;
-    let source = source.source;
+    let folder = options.index_dir(conf.network)?.join(FETCHED);
+    let source = Fetching::new(source.source, rpc.with_own_connections(FETCH_CONNECTIONS), &folder);
     // Nobody waits for the messages of a node that is polled.
     let zmq_sequence = conf.zmq_sequence.filter(|_| options.rpc_poll_secs.is_none());
-    Ok((conf.network, Some(NodeAccess { rpc, zmq_sequence }), source.into()))
+    Ok((conf.network, Some(NodeAccess { rpc, zmq_sequence }), Arc::new(source)))
 }
 
 /// Asks the node before its block files are read, so that a wrong password, port or network is the first and only

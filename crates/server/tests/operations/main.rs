@@ -23,6 +23,7 @@ mod packaged;
 mod peers;
 mod private;
 mod process;
+mod pruned;
 mod relay_alone;
 mod relay_client;
 mod rules;

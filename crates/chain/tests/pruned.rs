@@ -1,0 +1,155 @@
+//! An index beside a real node that has removed old blocks: they are fetched from a peer, one by one, and what the
+//! mempool spends is found without them.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use birdhouse_chain::source::{BlockPart, BlockSource as _, SourceErrorKind};
+use birdhouse_chain::{BuildOptions, Error, Height, Index, Profile, ScriptHash, Secret, Snapshot};
+use birdhouse_node::{Auth, BlockFiles, CoreNode, Fetching, Rpc};
+use birdhouse_store::MemoryStore;
+use birdhouse_testkit::bitcoind::free_port;
+use birdhouse_testkit::tx::{Coin, Payment};
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
+use bitcoin::consensus::encode::{serialize, serialize_hex};
+use bitcoin::constants::genesis_block;
+use bitcoin::{Network, Transaction};
+use serde_json::json;
+
+/// Blocks of the chain. With `-fastprune` a block file has 64 KiB, so they fill several.
+const BLOCKS: u32 = 700;
+/// Height up to which the node is asked to remove blocks.
+const PRUNED: u32 = 400;
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn chain() -> ChainBuilder {
+    let mut chain = ChainBuilder::new(4802);
+    mix::mature(&mut chain);
+    while chain.height() < BLOCKS {
+        mix::random_traffic(&mut chain, 8, 6);
+        chain.mine(1);
+    }
+    chain
+}
+
+fn rpc(node: &Bitcoind) -> Rpc {
+    Rpc::new(&format!("127.0.0.1:{}", node.rpc_port()), Auth::Cookie(node.cookie()))
+}
+
+/// Opens an index of the node, which fetches what the node has removed, and keeps that in a folder.
+fn index_of(node: &Bitcoind, folder: &Path) -> Index {
+    let files = BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap();
+    let source = Arc::new(Fetching::new(Box::new(files), rpc(node), folder));
+    let genesis = genesis_block(Network::Regtest).block_hash();
+    Index::open(Arc::new(MemoryStore::new()), source, genesis, Profile::Full, Secret([7; 16])).unwrap()
+}
+
+/// Connects a node to another one that listens on a port.
+fn connect(node: &Bitcoind, port: u16) {
+    node.rpc("addnode", json!([format!("127.0.0.1:{port}"), "onetry"])).unwrap();
+    let began = Instant::now();
+    let has_peer = || {
+        let peers = node.rpc("getpeerinfo", json!([])).unwrap();
+        peers.as_array().unwrap().iter().any(|peer| peer["servicesnames"].to_string().contains("\"NETWORK\""))
+    };
+    while !has_peer() {
+        assert!(began.elapsed() < PATIENCE, "the nodes never met");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Removes blocks from a node; returns the lowest height that it still has.
+fn prune(node: &Bitcoind) -> u32 {
+    node.rpc("pruneblockchain", json!([PRUNED])).unwrap();
+    let info = node.rpc("getblockchaininfo", json!([])).unwrap();
+    u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap()
+}
+
+fn removed<T: std::fmt::Debug>(answer: birdhouse_chain::Result<T>) -> Vec<BlockPart> {
+    match answer {
+        Err(Error::Removed { parts }) => parts,
+        other => panic!("the node has removed nothing: {other:?}"),
+    }
+}
+
+/// Asserts that answers about a transaction are as before, but for what it spends.
+fn has(at: &Snapshot, transaction: &Transaction) {
+    let found = at.transaction(transaction.compute_txid()).unwrap().unwrap();
+    assert_eq!(found.raw, serialize(transaction));
+}
+
+#[test]
+fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
+    let mut chain = chain();
+    let (node, port) =
+        (Bitcoind::start(Options::default().arg("-prune=1").arg("-fastprune")).unwrap(), free_port().unwrap());
+    let peer = Bitcoind::start(Options::default().arg("-listen=1").arg(format!("-bind=127.0.0.1:{port}"))).unwrap();
+    chain.submit_to(&node).unwrap();
+    chain.submit_to(&peer).unwrap();
+    let (folder, temp) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let index = index_of(&node, folder.path());
+    index.build(Some(node.tip().unwrap()), &BuildOptions::modest(temp.path())).unwrap();
+    let core = CoreNode::new(Arc::new(rpc(&node)));
+    index.sync(&core).unwrap();
+    let first_kept = prune(&node);
+    assert!(first_kept > 200, "too little was removed for this test: {first_kept}");
+    let at = index.snapshot().unwrap();
+    has(&at, &chain.blocks()[BLOCKS as usize].txdata[0]);
+
+    // A transaction of an old block, without and with a peer.
+    let old = chain.blocks()[150].clone();
+    let transaction = &old.txdata[old.txdata.len() - 1];
+    let txid = transaction.compute_txid();
+    let [part] = removed(at.transaction(txid))[..] else { panic!("a transaction is one part") };
+    assert_eq!((part.block, part.len as usize), (old.block_hash(), transaction.total_size()));
+    let Err(Error::Source(error)) = index.fetch_removed(part) else { panic!("nobody has the block") };
+    assert_eq!(error.kind, SourceErrorKind::Transient);
+    assert!(error.message.contains("none of its 0 peers"), "{error}");
+    connect(&node, port);
+    index.fetch_removed(part).unwrap();
+    has(&at, transaction);
+    // Those of the same block as well.
+    has(&at, &old.txdata[0]);
+
+    // What the index answers by itself is complete: history, balance, proof.
+    let branch = at.merkle(txid, Height(150)).unwrap().unwrap();
+    assert_eq!(branch.root, bitcoin::hashes::Hash::to_byte_array(old.header.merkle_root));
+    let script = ScriptHash::of(transaction.output[0].script_pubkey.as_bytes());
+    let history = at.history(&script).unwrap();
+    assert!(history.iter().any(|entry| entry.txid == txid));
+
+    // A page names all removed blocks at once. What the transactions spend is unknown, until that is fetched too.
+    let spending = (1..first_kept - 1).flat_map(|height| &chain.blocks()[height as usize].txdata).find(|transaction| {
+        !transaction.is_coinbase() && transaction.output.len() > 1 && transaction.compute_txid() != txid
+    });
+    let spending = spending.unwrap().compute_txid();
+    for part in removed(at.resolved(spending)) {
+        index.fetch_removed(part).unwrap();
+    }
+    let found = at.resolved(spending).unwrap().unwrap();
+    assert!(found.is_unresolved() && found.fee().is_none());
+
+    // The mempool spends an output of a removed block: its value and script come from the node's own list.
+    let is_old = |coin: &&Coin| coin.spendable_from < first_kept && coin.output.script_pubkey.is_p2wpkh();
+    let old_coin = chain.coins().find(is_old).unwrap().clone();
+    let paid = chain.wallet().foreign_address(3).script_pubkey();
+    let spend = chain.spend(&[old_coin], &[Payment::to_script(paid, 1_000)]);
+    let raw = chain.mine_block().txdata.iter().find(|transaction| transaction.compute_txid() == spend).unwrap().clone();
+    node.rpc("sendrawtransaction", json!([serialize_hex(&raw), 0, "21000000"])).unwrap();
+    index.sync(&core).unwrap();
+    let at = index.snapshot().unwrap();
+    let entry = node.rpc("getmempoolentry", json!([spend.to_string()])).unwrap();
+    let fee = bitcoin::Amount::from_btc(entry["fees"]["base"].as_f64().unwrap()).unwrap().to_sat();
+    assert_eq!(at.mempool().get(&spend).unwrap().fee, fee);
+
+    // Another process has what this one fetched, without a peer.
+    drop((index, at, peer));
+    let files = BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap();
+    let again = Fetching::new(Box::new(files), rpc(&node), folder.path());
+    // The coinbase follows the header and the number of transactions.
+    let (offset, coinbase) = (80 + 1, serialize(&old.txdata[0]));
+    let len = u32::try_from(coinbase.len()).unwrap();
+    assert_eq!(again.read_part(old.block_hash(), None, offset, len).unwrap(), coinbase);
+}

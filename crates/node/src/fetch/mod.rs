@@ -1,0 +1,163 @@
+//! Blocks that a pruned node has removed, brought back from its peers one by one.
+//!
+//! The node is asked to get a block (`getblockfrompeer`), and then for the block itself. It may lose the block again,
+//! so each transaction that was read is kept in a cache of our own. Nobody but a peer learns of it, and a peer learns
+//! no more than the block.
+//!
+//! Source: Core's `getblockfrompeer` in `rpc/blockchain.cpp`, `FetchBlock` in `net_processing.cpp`.
+
+mod blocks;
+mod parts;
+mod peers;
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use birdhouse_chain::Height;
+use birdhouse_chain::source::{
+    BlockMeta, BlockPart, BlockSource, FetchedBlock, FilePosition, SourceErrorKind, SourceResult, Unit, Visit,
+};
+use bitcoin::BlockHash;
+use parking_lot::Mutex;
+
+use crate::error::transient;
+use crate::remote::part_of;
+use crate::rpc::Rpc;
+
+use blocks::Blocks;
+use parts::Parts;
+use peers::Peers;
+
+/// A source of blocks that brings back those that the node has removed.
+pub struct Fetching {
+    source: Box<dyn BlockSource>,
+    peers: Peers,
+    blocks: Mutex<Blocks>,
+    folder: PathBuf,
+    /// Opened when the node lacks a block for the first time; `None` if that failed.
+    parts: OnceLock<Option<Mutex<Parts>>>,
+    flights: Mutex<HashMap<BlockHash, Arc<Flight>>>,
+}
+
+/// A block under way: its outcome, once it has one. All who want it wait for the lock.
+type Flight = Mutex<Option<SourceResult<()>>>;
+
+impl Fetching {
+    /// Returns a source that asks the peers of the node behind `rpc` for what `source` lacks, and keeps transactions in
+    /// `folder`, which is made once there are some.
+    pub fn new(source: Box<dyn BlockSource>, rpc: Rpc, folder: &Path) -> Self {
+        Self {
+            source,
+            peers: Peers::new(rpc),
+            blocks: Mutex::default(),
+            folder: folder.to_owned(),
+            parts: OnceLock::new(),
+            flights: Mutex::default(),
+        }
+    }
+
+    fn parts(&self) -> Option<&Mutex<Parts>> {
+        let open = || {
+            let failed = |error: &io::Error| {
+                tracing::warn!(%error, folder = %self.folder.display(), "failed to open the old transactions; none are kept");
+            };
+            Parts::open(&self.folder).inspect_err(failed).ok().map(Mutex::new)
+        };
+        self.parts.get_or_init(open).as_ref()
+    }
+
+    /// Returns a part of a block that was brought back; one that is read from a whole block is kept.
+    fn kept(&self, part: BlockPart) -> Option<Vec<u8>> {
+        if let Some(bytes) = self.parts().and_then(|parts| parts.lock().get(part)) {
+            return Some(bytes);
+        }
+        let block = self.blocks.lock().get(part.block)?;
+        let bytes = part_of(part.block, &block, part.offset, part.len).ok()?;
+        if let Some(parts) = self.parts() {
+            parts.lock().keep(part, &bytes);
+        }
+        Some(bytes)
+    }
+
+    /// Brings a block into memory. Those who want it meanwhile wait for the same outcome.
+    fn bring_once(&self, hash: BlockHash) -> SourceResult<()> {
+        let flight = Arc::clone(self.flights.lock().entry(hash).or_default());
+        let mut outcome = flight.lock();
+        if let Some(outcome) = &*outcome {
+            return outcome.clone();
+        }
+        let brought = if self.blocks.lock().has(hash) { Ok(()) } else { self.bring(hash) };
+        *outcome = Some(brought.clone());
+        // Whoever comes later begins anew: the block may have left memory, or a peer may have come.
+        self.flights.lock().remove(&hash);
+        brought
+    }
+
+    fn bring(&self, hash: BlockHash) -> SourceResult<()> {
+        let block = self.peers.bring(hash)?;
+        self.blocks.lock().keep(hash, block.into());
+        Ok(())
+    }
+}
+
+impl BlockSource for Fetching {
+    fn describe(&self) -> String {
+        self.source.describe()
+    }
+
+    fn gives_undo_data(&self) -> bool {
+        self.source.gives_undo_data()
+    }
+
+    fn chain(&self, tip: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>> {
+        self.source.chain(tip)
+    }
+
+    fn units(&self, chain: &[BlockMeta], heights: Range<Height>) -> Vec<Unit> {
+        self.source.units(chain, heights)
+    }
+
+    fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
+        self.source.read_unit(chain, unit, visit)
+    }
+
+    fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
+        self.source.block(hash)
+    }
+
+    fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
+        self.source.peek(position, offset, len)
+    }
+
+    fn read_part(
+        &self,
+        hash: BlockHash,
+        position: Option<FilePosition>,
+        offset: u32,
+        len: u32,
+    ) -> SourceResult<Vec<u8>> {
+        match self.source.read_part(hash, position, offset, len) {
+            Err(error) if error.kind == SourceErrorKind::NotFound => {
+                self.kept(BlockPart { block: hash, offset, len }).ok_or(error)
+            }
+            part => part,
+        }
+    }
+
+    fn fetches_removed(&self) -> bool {
+        true
+    }
+
+    fn fetch_removed(&self, part: BlockPart) -> SourceResult<()> {
+        if self.kept(part).is_some() {
+            return Ok(());
+        }
+        self.bring_once(part.block)?;
+        // It is kept before the block leaves memory.
+        let kept = self.kept(part).map(drop);
+        kept.ok_or_else(|| transient(format!("block {} was fetched, and left memory too early", part.block)))
+    }
+}

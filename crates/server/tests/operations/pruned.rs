@@ -1,0 +1,131 @@
+//! A server beside a pruned node: what real clients ask for comes from the index, or from the node's peers.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use birdhouse_testkit::bitcoind::free_port;
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
+use bitcoin::consensus::encode::{serialize, serialize_hex};
+use bitcoin::{Block, Transaction};
+use serde_json::{Value, json};
+
+use crate::process::{Birdhouse, PATIENCE};
+
+/// Blocks of the chain. With `-fastprune` a block file has 64 KiB, so they fill several.
+const BLOCKS: u32 = 700;
+/// Height up to which blocks are removed.
+const PRUNED: u32 = 400;
+
+struct World {
+    chain: ChainBuilder,
+    node: Bitcoind,
+    /// Lives as long as the world.
+    _peer: Bitcoind,
+    peer_port: u16,
+    /// The height from which the node has blocks.
+    first_kept: u32,
+    server: Birdhouse,
+}
+
+impl World {
+    /// Starts a server beside a synced node, which then removes old blocks.
+    fn new(seed: u64) -> Self {
+        let mut chain = ChainBuilder::new(seed);
+        mix::mature(&mut chain);
+        while chain.height() < BLOCKS {
+            mix::random_traffic(&mut chain, 8, 6);
+            chain.mine(1);
+        }
+        let peer_port = free_port().unwrap();
+        let node = Bitcoind::start(Options::default().arg("-prune=1").arg("-fastprune")).unwrap();
+        let bind = format!("-bind=127.0.0.1:{peer_port}");
+        let peer = Bitcoind::start(Options::default().arg("-listen=1").arg(bind)).unwrap();
+        chain.submit_to(&node).unwrap();
+        chain.submit_to(&peer).unwrap();
+        let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_REST_ADDR", "127.0.0.1:0")]);
+        node.rpc("pruneblockchain", json!([PRUNED])).unwrap();
+        let info = node.rpc("getblockchaininfo", json!([])).unwrap();
+        let first_kept = u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap();
+        assert!(first_kept > 200);
+        Self { chain, node, _peer: peer, peer_port, first_kept, server }
+    }
+
+    fn connect(&self) {
+        self.node.rpc("addnode", json!([format!("127.0.0.1:{}", self.peer_port), "onetry"])).unwrap();
+        self.server.until("sees the node meet its peer", || {
+            let peers = self.node.rpc("getpeerinfo", json!([])).unwrap();
+            peers.to_string().contains("\"NETWORK\"").then_some(())
+        });
+    }
+
+    /// The last transactions of removed blocks, with their blocks.
+    fn removed(&self) -> impl Iterator<Item = (&Block, &Transaction)> {
+        let removed = &self.chain.blocks()[110..self.first_kept as usize - 1];
+        removed.iter().map(|block| (block, block.txdata.last().unwrap()))
+    }
+
+    /// Returns status, head and body of REST's answer.
+    fn rest(&self, path: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.server.port("serving the REST API").unwrap())).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.split_whitespace().nth(1).unwrap().parse().unwrap(), head.to_owned(), body.to_owned())
+    }
+}
+
+#[test]
+fn wallets_and_explorers_get_old_transactions_from_the_peers_of_a_pruned_node() {
+    let world = World::new(481);
+    let (_, first) = world.removed().next().unwrap();
+    let mut wallet = world.server.client();
+    let ask = |wallet: &mut birdhouse_testkit::client::Client, transaction: &Transaction| {
+        wallet.call("blockchain.transaction.get", json!([transaction.compute_txid().to_string()]))
+    };
+
+    // Without a peer: an error that says why, and REST says when to ask again.
+    let refused = ask(&mut wallet, first).unwrap_err().to_string();
+    assert!(refused.contains("it is pruned"), "{refused}");
+    let (status, head, body) = world.rest(&format!("/tx/{}/hex", first.compute_txid()));
+    assert_eq!(status, 503, "{body}");
+    assert!(head.contains("retry-after: 10") && body.contains("it is pruned"), "{head}\n{body}");
+    assert!(!world.server.log().contains("failed to answer a request"), "{}", world.server.log());
+
+    world.connect();
+    let wanted: Vec<&Transaction> = world.removed().map(|(_, transaction)| transaction).take(60).collect();
+    for transaction in &wanted {
+        assert_eq!(ask(&mut wallet, transaction).unwrap(), serialize_hex(*transaction));
+    }
+    // A wallet asks for many at once.
+    let requests: Vec<Value> = (0..)
+        .zip(&wanted)
+        .map(|(id, transaction)| {
+            let params = [transaction.compute_txid().to_string()];
+            json!({ "id": id, "method": "blockchain.transaction.get", "params": params })
+        })
+        .collect();
+    wallet.send_line(Value::from(requests).to_string().as_bytes()).unwrap();
+    let mut answers = wallet.answer().unwrap().as_array().unwrap().clone();
+    answers.sort_by_key(|answer| answer["id"].as_u64());
+    let raws: Vec<&str> = answers.iter().map(|answer| answer["result"].as_str().unwrap()).collect();
+    assert_eq!(raws, wanted.iter().map(|transaction| serialize_hex(*transaction)).collect::<Vec<_>>());
+
+    // An explorer: the transaction, without what it spends, which other blocks have.
+    let (block, transaction) = world.removed().filter(|(_, transaction)| !transaction.is_coinbase()).nth(70).unwrap();
+    let (status, _, body) = world.rest(&format!("/tx/{}", transaction.compute_txid()));
+    assert_eq!(status, 200, "{body}");
+    let shown: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(shown["status"]["block_hash"], block.block_hash().to_string());
+    assert_eq!(shown["vout"][0]["value"], transaction.output[0].value.to_sat());
+    assert_eq!((&shown["fee"], shown["vin"][0]["prevout"].is_null()), (&json!(0), true));
+    assert_eq!(shown["unresolved"], true);
+
+    // Once fetched, they need no peer.
+    world.node.rpc("disconnectnode", json!([format!("127.0.0.1:{}", world.peer_port)])).unwrap();
+    for transaction in &wanted {
+        assert_eq!(ask(&mut wallet, transaction).unwrap(), serialize_hex(*transaction));
+    }
+    assert_eq!(serialize(first), serialize(wanted[0]));
+}
