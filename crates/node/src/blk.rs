@@ -32,7 +32,7 @@ use parking_lot::RwLock;
 use opened::Opened;
 use scan::{HEADER_BYTES, header_hash};
 
-pub(crate) use folder::network_flag;
+pub(crate) use folder::{NETWORKS, TESTNET5, network_flag, unserved_chain};
 pub use scan::BlockHead;
 pub(crate) use unit::inside;
 

@@ -8,7 +8,7 @@ use bitcoin::Network;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::blk::network_flag;
+use crate::blk::{network_flag, unserved_chain};
 use crate::conf::network_named;
 use crate::error::{permanent, transient};
 use crate::gaps::ChainStates;
@@ -63,14 +63,19 @@ pub fn check_node(rpc: &Rpc, network: Network) -> SourceResult<NodeFacts> {
 }
 
 fn check(address: &str, chain: &ChainInfo, net: NetworkInfo, wanted: Network) -> SourceResult<NodeFacts> {
-    if network_named(&chain.chain) != Some(wanted) {
-        let choice =
-            network_named(&chain.chain).map_or_else(String::new, |n| format!("--network {}, or ", network_flag(n)));
-        return Err(permanent(format!(
-            "the node at {address} is of the network {}, not {}; choose {choice}another node",
-            chain.chain,
-            network_flag(wanted)
-        )));
+    match network_named(&chain.chain) {
+        Some(network) if network == wanted => {}
+        Some(other) => {
+            return Err(permanent(format!(
+                "the node at {address} is of the network {}, not {}; choose --network {}, or another node",
+                chain.chain,
+                network_flag(wanted),
+                network_flag(other)
+            )));
+        }
+        None => {
+            return Err(permanent(format!("failed to use the node at {address}: {}", unserved_chain(&chain.chain))));
+        }
     }
     if net.version < VERSION_MIN {
         return Err(permanent(format!(
@@ -107,6 +112,15 @@ mod tests {
         let error = verdict(r#"{"chain":"test","blocks":7,"headers":7}"#, 310_000, Network::Bitcoin).unwrap_err();
         assert_eq!(error.kind, SourceErrorKind::Permanent);
         assert!(error.message.contains("network test,") && error.message.contains("--network testnet"), "{error}");
+    }
+
+    #[test]
+    fn a_chain_that_is_not_served_is_named_with_those_that_are() {
+        let error = verdict(r#"{"chain":"testnet5","blocks":7,"headers":7}"#, 329_900, Network::Bitcoin).unwrap_err();
+        assert_eq!(error.kind, SourceErrorKind::Permanent);
+        let expected = "the chain \"testnet5\" is not served; give a node of one of these networks: bitcoin, testnet, \
+                        testnet4, signet, regtest";
+        assert!(error.message.ends_with(expected), "{error}");
     }
 
     #[test]

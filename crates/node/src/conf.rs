@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use birdhouse_chain::source::{SourceError, SourceResult};
 use bitcoin::Network;
 
-use crate::blk::network_flag;
+use crate::blk::{NETWORKS, TESTNET5, network_flag, unserved_chain};
 use crate::error::{permanent, unreadable_conf};
 
 /// Name of the configuration file in the data folder.
@@ -21,9 +21,6 @@ const CONF_NAME: &str = "bitcoin.conf";
 const INCLUDES_MAX: usize = 16;
 /// Keys that apply to the main network only when they stand before all sections.
 const NETWORK_ONLY: [&str; 1] = ["rpcport"];
-/// The networks, main first.
-pub(crate) const NETWORKS: [Network; 5] =
-    [Network::Bitcoin, Network::Testnet, Network::Testnet4, Network::Signet, Network::Regtest];
 
 /// Settings of the operator; everything else is found.
 #[derive(Debug, Clone, Default)]
@@ -191,21 +188,21 @@ impl Conf {
     /// Returns the chosen network, if any.
     ///
     /// # Errors
-    /// A message when the chosen network is unknown, or several are chosen.
+    /// A message when the chosen network is not served, or several are chosen.
     pub fn network(&self) -> Result<Option<Network>, String> {
-        let flag = |network: &Network| {
-            let key = match network {
-                Network::Testnet => "testnet",
-                other => section_name(*other),
-            };
-            let (values, _) = self.in_section("", key);
-            *network != Network::Bitcoin && values.last().is_some_and(|value| is_true(value))
+        let flag = |key: &str| self.in_section("", key).0.last().is_some_and(|value| is_true(value));
+        let is_chosen = |network: &Network| match network {
+            Network::Bitcoin => false,
+            Network::Testnet => flag("testnet"),
+            other => flag(section_name(*other)),
         };
+        let refused = |name: &str| format!("failed to read {CONF_NAME}: {}", unserved_chain(name));
+        if flag(TESTNET5) {
+            return Err(refused(TESTNET5));
+        }
         let (names, _) = self.in_section("", "chain");
-        let named = names.first().map(|name| {
-            network_named(name).ok_or_else(|| format!("failed to read {CONF_NAME}: chain={name} is no known network"))
-        });
-        let mut all = NETWORKS.into_iter().filter(flag).chain(named.transpose()?);
+        let named = names.first().map(|name| network_named(name).ok_or_else(|| refused(name)));
+        let mut all = NETWORKS.into_iter().filter(is_chosen).chain(named.transpose()?);
         match (all.next(), all.next()) {
             (first, None) => Ok(first),
             _ => Err(format!("failed to read {CONF_NAME}: it chooses several networks; keep one")),
@@ -444,6 +441,14 @@ mod tests {
     fn network_is_chosen_by_chain_or_by_its_flag() {
         assert_eq!(Conf::parse("").network(), Ok(None));
         assert_eq!(Conf::parse("chain=test").network(), Ok(Some(Network::Testnet)));
+        for text in ["chain=testnet5", "testnet5=1", "testnet5=1\nregtest=1"] {
+            let error = Conf::parse(text).network().unwrap_err();
+            assert!(
+                error.contains("chain \"testnet5\" is not served") && error.contains("testnet4, signet"),
+                "{error}"
+            );
+        }
+        assert_eq!(Conf::parse("testnet5=0\n[testnet5]\nrpcport=1").network(), Ok(None));
         assert_eq!(Conf::parse("testnet4=1\nsignet=0").network(), Ok(Some(Network::Testnet4)));
         assert_eq!(Conf::parse("[regtest]\nregtest=1").network(), Ok(None));
         assert_eq!(Conf::parse("nosignet=0").network(), Ok(Some(Network::Signet)));

@@ -139,6 +139,9 @@ impl Folder {
         match Network::from_magic(Magic::from_bytes(*found)) {
             Some(other) => Err(self.wrong_network(other)),
             None if self.network == Network::Signet && is_of_signet(first, header) => Ok(*found),
+            None if *found == TESTNET5_MAGIC => {
+                Err(permanent(format!("failed to use {}: {}", self.path.display(), unserved_chain(TESTNET5))))
+            }
             // The first record is damaged: the scan of all records decides.
             None => Ok(wanted),
         }
@@ -172,6 +175,20 @@ fn is_of_signet(first: u32, header: &[u8; HEADER_BYTES]) -> bool {
         return hash == genesis_block(Network::Signet).block_hash();
     }
     proven_target(header, hash).is_some()
+}
+
+/// The networks that are served, main first.
+pub(crate) const NETWORKS: [Network; 5] =
+    [Network::Bitcoin, Network::Testnet, Network::Testnet4, Network::Signet, Network::Regtest];
+/// Core's name for a chain that is not served, because its genesis block is not published yet, and its magic. Source:
+/// [BIP 95](https://github.com/bitcoin/bips/blob/master/bip-0095.md), version 0.1.0.
+pub(crate) const TESTNET5: &str = "testnet5";
+const TESTNET5_MAGIC: [u8; 4] = *b"FIVE";
+
+/// Returns a message about a chain by Core's name for it, which is none of [`NETWORKS`].
+pub(crate) fn unserved_chain(name: &str) -> String {
+    let served = NETWORKS.map(network_flag).join(", ");
+    format!("the chain {name:?} is not served; give a node of one of these networks: {served}")
 }
 
 /// Returns the name of a network on the command line of birdhouse.

@@ -13,7 +13,7 @@ use bitcoin::{BlockHash, Network};
 
 use super::best_chain::{FoundBlocks, MissingBlock};
 use super::files::Files;
-use super::folder::{Folder, network_flag};
+use super::folder::{Folder, NETWORKS, network_flag};
 use super::known::{self, Step};
 use super::prove::{PossibleUndo, no_undo};
 use super::scan::FoundBlock;
@@ -76,8 +76,7 @@ impl Opened {
         if first == genesis_block(network).block_hash() {
             return Ok(());
         }
-        let all = [Network::Bitcoin, Network::Testnet, Network::Testnet4, Network::Signet, Network::Regtest];
-        let other = all.into_iter().find(|n| genesis_block(*n).block_hash() == first);
+        let other = NETWORKS.into_iter().find(|n| genesis_block(*n).block_hash() == first);
         Err(permanent(format!(
             "the block files in {} are of {}, not of the network {}; choose another --network, --node-dir or \
              --blocks-dir",

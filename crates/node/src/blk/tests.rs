@@ -79,6 +79,16 @@ impl Made {
     }
 }
 
+#[test]
+fn block_files_of_a_chain_that_is_not_served_are_refused_by_its_name() {
+    let mut made = Made::new(1);
+    made.blk[0][..4].copy_from_slice(b"FIVE");
+    made.write();
+    let error = BlockFiles::open(made.path(), Network::Testnet4).unwrap_err();
+    assert_eq!(error.kind, SourceErrorKind::Permanent);
+    assert!(error.message.contains("the chain \"testnet5\" is not served"), "{error}");
+}
+
 fn push_record(file: &mut Vec<u8>, payload: &[u8], trailer: &[u8]) {
     file.extend(Network::Regtest.magic().to_bytes());
     file.extend(u32::try_from(payload.len()).unwrap().to_le_bytes());
