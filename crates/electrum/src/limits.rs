@@ -109,7 +109,7 @@ bounds! {
         /// Threads of all protocols that read from disk, at least 1.
         read_threads: u16 = 32 => "reads wait for their turn; one client has at most half of the threads",
         /// Concurrent requests to the node, 1 to 32.
-        node_calls: u16 = 8 => "requests of wallets and of REST wait for their turn; one client has at most half of the calls",
+        node_calls: u16 = 6 => "requests of wallets and of REST wait for their turn; one client has at most half of the calls; Core 32 and later keep 16 connections (`rpcmaxconnections`), of which the index takes 8",
         /// Scripts and outpoints that all connections subscribe to.
         subscriptions: usize = 5_000_000 => "the request gets error -101",
         /// Subscriptions of all connections to silent payments.

@@ -1,8 +1,12 @@
 //! A blocking HTTP client for the node, with keep-alive and bounds.
 //!
 //! A connection carries one request at a time, because Core's HTTP server delays a pipelined one until its next poll.
-//! The number of connections is well below Core's work queue. Proxies are never used. Every answer has a largest size
-//! and every step a time limit.
+//! Proxies are never used. Every answer has a largest size and every step a time limit.
+//!
+//! From Core 32 on a node keeps 16 connections open (`rpcmaxconnections`), idle ones included; others wait unseen until
+//! one ends ([`init.cpp`, `-rpcmaxconnections`](https://github.com/bitcoin/bitcoin/pull/35730)). So all clients of one
+//! node share their connections and divide 14 of them: the index has [`CONNECTIONS_MAX`] and one for a long poll, what
+//! clients ask for has the rest. Two are left for `bitcoin-cli` and others.
 
 use std::io;
 use std::time::Duration;
@@ -13,8 +17,10 @@ use ureq::Agent;
 
 use crate::error::{permanent, transient};
 
-/// Number of concurrent requests, where nothing else is set. Core answers with 16 threads and queues 64.
-pub(crate) const CONNECTIONS_MAX: usize = 8;
+/// Number of concurrent requests of the index, by RPC and REST together.
+pub(crate) const CONNECTIONS_MAX: usize = 5;
+/// Number of idle connections that are kept.
+const IDLE_CONNECTIONS_MAX: usize = 14;
 /// Time limit of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit of an answer, body included. Verbose blocks take seconds on small machines.
@@ -48,23 +54,29 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// Returns a client of the server at `host:port`, with this many connections, at least one. It sends nothing yet.
-    pub(crate) fn new(address: &str, connections: usize) -> Self {
+    /// Returns a client of the server at `host:port`, with [`CONNECTIONS_MAX`] requests at a time. It sends nothing
+    /// yet.
+    pub(crate) fn new(address: &str) -> Self {
         let config = Agent::config_builder()
             .proxy(None)
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_connect(Some(CONNECT_TIMEOUT))
-            .max_idle_connections(connections)
-            .max_idle_connections_per_host(connections)
+            .max_idle_connections(IDLE_CONNECTIONS_MAX)
+            .max_idle_connections_per_host(IDLE_CONNECTIONS_MAX)
             .max_idle_age(IDLE_MAX)
             .build();
-        Self {
-            agent: Agent::new_with_config(config),
-            address: address.to_owned(),
-            free: Mutex::new(connections.max(1)),
-            freed: Condvar::new(),
-        }
+        Self::of(Agent::new_with_config(config), address, CONNECTIONS_MAX)
+    }
+
+    /// Returns a client of the same server with this many requests of its own at a time, at least one. Both reuse each
+    /// other's idle connections, so no more are open than requests may be under way.
+    pub(crate) fn beside(&self, requests: usize) -> Self {
+        Self::of(self.agent.clone(), &self.address, requests)
+    }
+
+    fn of(agent: Agent, address: &str, requests: usize) -> Self {
+        Self { agent, address: address.to_owned(), free: Mutex::new(requests.max(1)), freed: Condvar::new() }
     }
 
     /// Returns `host:port` of the server.
@@ -128,6 +140,11 @@ impl Http {
             ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
                 permanent(format!("failed to connect to {address}: {error}; give host:port in --rpc-addr"))
             }
+            // Core before 32 says 403 instead.
+            ureq::Error::Io(e) if is_stale(e) => transient(format!(
+                "failed to ask the node at {address}: it closed the connection without an answer; is the address of this \
+                 server in its rpcallowip?"
+            )),
             _ => transient(format!("failed to ask the node at {address}: {error}")),
         }
     }

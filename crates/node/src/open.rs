@@ -32,7 +32,7 @@ pub fn open_source(blocks_dir: &Path, network: Network, rpc: Option<&Arc<Rpc>>) 
         &mut skipped,
         [
             ("files", &|| Ok(Box::new(files(blocks_dir, network, rpc)?) as Box<dyn BlockSource>)),
-            ("REST", &|| Ok(Box::new(RestSource::open(node(rpc)?.address(), network)?))),
+            ("REST", &|| Ok(Box::new(RestSource::open(node(rpc)?, network)?))),
             ("RPC", &|| Ok(Box::new(RpcSource::open(Arc::clone(node(rpc)?), network)?))),
         ],
     );

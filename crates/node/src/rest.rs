@@ -5,6 +5,7 @@
 //! checksum.
 //! Source: Core's `rest.cpp`.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use birdhouse_chain::source::{BlockMeta, SourceError, SourceResult};
@@ -13,8 +14,9 @@ use bitcoin::{BlockHash, Network};
 
 use crate::error::{not_found, permanent, transient};
 use crate::header_json::HeaderJson;
-use crate::http::{CONNECTIONS_MAX, Http, Reply};
+use crate::http::{Http, Reply};
 use crate::remote::{self, Interface, RemoteSource};
+use crate::rpc::Rpc;
 
 /// Number of headers in one answer; Core's maximum.
 const HEADERS_PER_PAGE: usize = 2000;
@@ -27,19 +29,20 @@ pub type RestSource = RemoteSource<Rest>;
 /// A node's REST interface.
 #[derive(Debug)]
 pub struct Rest {
-    http: Http,
+    http: Arc<Http>,
     network: Network,
     /// Set when the node is older than Core 31.
     lacks_blockpart: AtomicBool,
 }
 
 impl RestSource {
-    /// Opens the REST interface at `host:port`.
+    /// Opens the REST interface of the node that `rpc` asks, over the same connections.
     ///
     /// # Errors
     /// The node lacks a required path, is of another network, or does not answer.
-    pub fn open(address: &str, network: Network) -> SourceResult<Self> {
-        let rest = Rest { http: Http::new(address, CONNECTIONS_MAX), network, lacks_blockpart: AtomicBool::new(false) };
+    pub fn open(rpc: &Rpc, network: Network) -> SourceResult<Self> {
+        let address = rpc.address();
+        let rest = Rest { http: Arc::clone(rpc.http()), network, lacks_blockpart: AtomicBool::new(false) };
         let genesis = genesis_block(network).block_hash();
         let reply = rest.http.get(&format!("/rest/headers/1/{genesis}.bin"), ANSWER_BYTES_MAX)?;
         match reply.status {

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::calls::{CallCounts, Calls, End};
 use crate::conf::Auth;
 use crate::error::{not_found, permanent, transient, unreadable};
-use crate::http::{ANSWER_TIMEOUT, CONNECTIONS_MAX, Http, Lane, Reply};
+use crate::http::{ANSWER_TIMEOUT, Http, Lane, Reply};
 
 /// Largest answer, in bytes: a full block of 4 MB as verbose JSON with prevouts takes some tens of MB.
 const ANSWER_BYTES_MAX: u64 = 512 * 1024 * 1024;
@@ -37,7 +37,7 @@ const IN_WARMUP: i64 = -28;
 /// A client of a node's RPC server.
 #[derive(Debug)]
 pub struct Rpc {
-    http: Http,
+    http: Arc<Http>,
     auth: Auth,
     authorization: Mutex<Option<String>>,
     calls: Arc<Calls>,
@@ -76,15 +76,20 @@ impl From<Refusal> for NodeError {
 impl Rpc {
     /// Returns a client of the server at `host:port`. It sends nothing yet.
     pub fn new(address: &str, auth: Auth) -> Self {
-        Self { http: Http::new(address, CONNECTIONS_MAX), auth, authorization: Mutex::default(), calls: Arc::default() }
+        Self { http: Arc::new(Http::new(address)), auth, authorization: Mutex::default(), calls: Arc::default() }
     }
 
-    /// Returns a client of the same server with this many connections of its own. Its calls are counted together with
-    /// these.
+    /// Returns a client of the same server with this many calls of its own at a time, which wait for none of these. All
+    /// are counted together.
     #[must_use]
-    pub fn with_own_connections(&self, connections: usize) -> Self {
-        let (http, auth) = (Http::new(self.http.address(), connections), self.auth.clone());
+    pub fn with_own_calls(&self, calls: usize) -> Self {
+        let (http, auth) = (Arc::new(self.http.beside(calls)), self.auth.clone());
         Self { http, auth, authorization: Mutex::default(), calls: Arc::clone(&self.calls) }
+    }
+
+    /// Returns the client of the same server for other paths than RPC's.
+    pub(crate) fn http(&self) -> &Arc<Http> {
+        &self.http
     }
 
     /// Returns `host:port` of the server.
@@ -306,13 +311,15 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_others_leave_ones_own_free() {
+    fn calls_of_others_leave_ones_own_free() {
         use std::io::{Read as _, Write as _};
+
+        use crate::http::CONNECTIONS_MAX;
 
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let auth = Auth::UserPassword { user: "u".into(), password: "p".into() };
         let rpc = Rpc::new(&listener.local_addr().unwrap().to_string(), auth);
-        let others = rpc.with_own_connections(CONNECTIONS_MAX);
+        let others = rpc.with_own_calls(CONNECTIONS_MAX);
         std::thread::scope(|scope| {
             let silent: Vec<_> = (0..CONNECTIONS_MAX)
                 .map(|_| {
@@ -334,6 +341,90 @@ mod tests {
             assert_eq!(asked.join().unwrap(), json!(7));
             drop(silent);
             drop(listener);
+        });
+    }
+
+    /// A node that answers nothing until as many requests are under way, and counts its connections.
+    struct Counting {
+        listener: std::net::TcpListener,
+        wanted: usize,
+        under_way: Mutex<usize>,
+        all_came: parking_lot::Condvar,
+        connections: std::sync::atomic::AtomicUsize,
+    }
+
+    impl Counting {
+        fn run(self: Arc<Self>) {
+            while let Ok((socket, _)) = self.listener.accept() {
+                self.connections.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                let node = Arc::clone(&self);
+                std::thread::spawn(move || node.answer(socket));
+            }
+        }
+
+        fn answer(&self, mut socket: std::net::TcpStream) {
+            use std::io::{Read as _, Write as _};
+
+            let body = r#"{"result":7,"error":null,"id":0}"#;
+            let mut bytes = [0; 4096];
+            // A request comes in one piece, or its body in a second one.
+            while let Ok(count @ 1..) = socket.read(&mut bytes) {
+                let is_whole = bytes.starts_with(b"GET") || bytes[..count].ends_with(b"}");
+                if !is_whole {
+                    continue;
+                }
+                let mut under_way = self.under_way.lock();
+                *under_way += 1;
+                self.all_came.notify_all();
+                self.all_came.wait_while(&mut under_way, |under_way| *under_way < self.wanted);
+                drop(under_way);
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+                drop(socket.write_all((head + body).as_bytes()));
+            }
+        }
+    }
+
+    #[test]
+    fn all_clients_of_a_node_leave_two_of_cores_connections_to_others() {
+        // As a server has them: the index with a long poll, clients, and reads of the index.
+        const WANTED: usize = 5 + 1 + 6 + 2;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let node = Arc::new(Counting {
+            listener,
+            wanted: WANTED,
+            under_way: Mutex::new(0),
+            all_came: parking_lot::Condvar::new(),
+            connections: 0.into(),
+        });
+        let counting = Arc::clone(&node);
+        std::thread::spawn(|| counting.run());
+        let auth = Auth::UserPassword { user: "u".into(), password: "p".into() };
+        let rpc = Rpc::new(&address, auth);
+        let (clients, reads) = (rpc.with_own_calls(6), rpc.with_own_calls(2));
+        let uptime = |rpc: &Rpc| rpc.call::<Value>("uptime", &json!([])).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| [&rpc, &clients, &reads].map(uptime));
+                scope.spawn(|| [&clients, &reads, &rpc].map(uptime));
+                scope.spawn(|| [&reads, &rpc, &clients].map(uptime));
+                scope.spawn(|| rpc.http().get("/rest/chaininfo.json", 1000).unwrap());
+            }
+            scope.spawn(|| rpc.call_slow::<Value>("waitfornewblock", &json!([]), ANSWER_TIMEOUT).unwrap());
+        });
+        assert_eq!(node.connections.load(std::sync::atomic::Ordering::SeqCst), WANTED);
+    }
+
+    #[test]
+    fn a_node_that_closes_at_once_may_not_allow_the_address() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let auth = Auth::UserPassword { user: "u".into(), password: "p".into() };
+        let rpc = Rpc::new(&listener.local_addr().unwrap().to_string(), auth);
+        std::thread::scope(|scope| {
+            // The call, and once more in case an old connection was taken.
+            scope.spawn(|| (0..2).for_each(|_| drop(listener.accept().unwrap())));
+            let error = rpc.call::<Value>("uptime", &json!([])).unwrap_err().to_string();
+            assert!(error.contains("without an answer") && error.contains("rpcallowip"), "{error}");
         });
     }
 

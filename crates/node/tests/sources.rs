@@ -25,7 +25,7 @@ fn files(node: &Bitcoind) -> BlockFiles {
 }
 
 fn rest(node: &Bitcoind) -> SourceResult<RestSource> {
-    RestSource::open(&address(node), Network::Regtest)
+    RestSource::open(&rpc(node), Network::Regtest)
 }
 
 fn rpc_source(node: &Bitcoind) -> RpcSource {
@@ -214,9 +214,9 @@ fn source_errors_give_advice() {
     assert!(error.message.contains("set rest=1"), "{error}");
     let error = BlockFiles::open(&node.blocks_dir(), Network::Testnet4).unwrap_err();
     assert!(error.message.contains("--network regtest"), "{error}");
-    let address = address(&node);
+    let (address, rpc) = (address(&node), rpc(&node));
     drop(node);
-    let error = RestSource::open(&address, Network::Regtest).unwrap_err();
+    let error = RestSource::open(&rpc, Network::Regtest).unwrap_err();
     assert_eq!(error.kind, SourceErrorKind::Transient);
     assert!(error.message.contains(&address) && error.message.contains("is bitcoind running"), "{error}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use birdhouse_chain::{BuildOptions, Index, Profile, Secret};
-use birdhouse_node::RestSource;
+use birdhouse_node::{Auth, RestSource, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::Options;
 use birdhouse_testkit::live::LiveNode;
@@ -17,7 +17,8 @@ use crate::world::SMALL;
 fn blocks_that_were_read_over_rest_have_their_sizes_and_bytes() {
     let live = LiveNode::start(171, SMALL, Options::default()).unwrap();
     let address = format!("127.0.0.1:{}", live.node().rpc_port());
-    let source = Arc::new(RestSource::open(&address, Network::Regtest).unwrap());
+    let rpc = Rpc::new(&address, Auth::Cookie(live.node().cookie()));
+    let source = Arc::new(RestSource::open(&rpc, Network::Regtest).unwrap());
     let genesis = genesis_block(Network::Regtest).block_hash();
     let store = Arc::new(MemoryStore::new());
     let index = Index::open(store, source, genesis, Profile::Full, Secret([7; 16])).unwrap();

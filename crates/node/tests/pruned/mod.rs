@@ -13,7 +13,7 @@ use bitcoin::consensus::serialize;
 use bitcoin::{Block, Network};
 use serde_json::json;
 
-use crate::common::{address, rpc};
+use crate::common::rpc;
 use crate::undo::as_tx_outs;
 
 /// A node with files of 64 KiB, which prunes by hand.
@@ -76,7 +76,7 @@ fn every_source_gives_the_blocks_that_are_left_and_calls_the_others_missing() {
 
     let after = open_source(&node.blocks_dir(), Network::Regtest, Some(&client)).unwrap();
     assert!(after.skipped.is_empty(), "{:?}", after.skipped);
-    let rest = RestSource::open(&address(&node), Network::Regtest).unwrap();
+    let rest = RestSource::open(&rpc(&node), Network::Regtest).unwrap();
     let by_rpc = birdhouse_node::RpcSource::open(client, Network::Regtest).unwrap();
     let sources: [&dyn BlockSource; 4] = [&before, &*after.source, &rest, &by_rpc];
     for source in sources {

@@ -18,13 +18,15 @@ use crate::process::{Shutdown, private};
 use crate::storage::{IndexStore, open_files};
 
 const MB: u64 = 1_000_000;
+/// Calls to the node at a time by reads of the index.
+const CALLS_OF_READS: usize = 2;
 /// Pause before the next request to a node that is not ready.
 const NODE_RETRY: Duration = Duration::from_secs(2);
 
 /// Folder of transactions that the node has removed and its peers have sent, in that of the index.
 const FETCHED: &str = "fetched";
-/// Connections of its own for fetching them.
-const FETCH_CONNECTIONS: usize = 4;
+/// Calls of its own for fetching them. A pruned node has no index of spenders, so the calls of reads are hardly used.
+const CALLS_OF_FETCHES: usize = 2;
 
 /// The index and its sources.
 pub(crate) struct Setup {
@@ -34,7 +36,7 @@ pub(crate) struct Setup {
     pub(crate) derived: Vec<derived::Opened>,
     /// `None` when a blocks directory is served without a node.
     pub(crate) node: Option<Arc<dyn Node>>,
-    /// The same node, with connections for what clients ask for: the index waits for none of them.
+    /// The same node, with calls for what clients ask for: the index waits for none of them.
     pub(crate) node_of_clients: Option<Arc<dyn Node>>,
     pub(crate) rpc: Option<Arc<Rpc>>,
     pub(crate) network: Network,
@@ -69,10 +71,10 @@ impl Setup {
         index.set_derived(derived.iter().map(|one| Arc::clone(&one.index)).collect());
         let calls = usize::from(options.limits.clone().unwrap_or_default().server().node_calls());
         let node_of_clients = node.as_ref().map(|node| node.of_clients(calls));
-        // Reads of the index ask the node without a turn of it. With connections of their own they take none of those
-        // that a turn promises.
+        // Reads of the index ask the node without a turn of it. With calls of their own they take none of those that a
+        // turn promises.
         if let Some(node) = &node {
-            index.set_node_of_clients(node.of_clients(calls));
+            index.set_node_of_clients(node.of_clients(CALLS_OF_READS));
         }
         Ok(Self {
             store,
@@ -233,8 +235,8 @@ pub(crate) struct NodeAccess {
 }
 
 impl NodeAccess {
-    fn of_clients(&self, connections: usize) -> Arc<dyn Node> {
-        Arc::new(CoreNode::new(Arc::new(self.rpc.with_own_connections(connections))))
+    fn of_clients(&self, calls: usize) -> Arc<dyn Node> {
+        Arc::new(CoreNode::new(Arc::new(self.rpc.with_own_calls(calls))))
     }
 
     fn into_node(self) -> Arc<dyn Node> {
@@ -286,7 +288,7 @@ fn with_node(options: &Options) -> Result<Parts> {
         None => error.into(),
     })?;
     let folder = options.index_dir(conf.network)?.join(FETCHED);
-    let source = Fetching::new(source.source, rpc.with_own_connections(FETCH_CONNECTIONS), &folder);
+    let source = Fetching::new(source.source, rpc.with_own_calls(CALLS_OF_FETCHES), &folder);
     // Nobody waits for the messages of a node that is polled.
     let zmq_sequence = conf.zmq_sequence.filter(|_| options.rpc_poll_secs.is_none());
     Ok((conf.network, Some(NodeAccess { rpc, zmq_sequence }), Arc::new(source)))
