@@ -1,8 +1,10 @@
 //! Sparrow's requests when it opens, follows and refreshes a wallet, in its order and format.
 //!
 //! Sparrow finds the ids of an answer by searching for `"id": <digits>` in the text, expects the answer to a batch as
-//! one array in one line, and never has two messages in flight. Source: Sparrow's `ElectrumServer.java`,
-//! `BatchedElectrumServerRpc.java`.
+//! one array in one line, and waits for an answer before it sends more. After silence it gives a page up, sends halves
+//! of it, and discards the answer to the whole page when it comes. A notification about a script that it does not know
+//! is ignored. Source: Sparrow's `ElectrumServer.java`, `BatchedElectrumServerRpc.java`,
+//! `PagedBatchRequestBuilder.java`, `TcpTransport.java`, `SubscriptionService.java` (2.5.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -33,18 +35,20 @@ struct Wire {
     next_id: u64,
     /// Notifications received between answers.
     notifications: Vec<Value>,
+    /// The ids of answers that nobody waited for any more.
+    discarded: Vec<BTreeSet<u64>>,
 }
 
 impl Wire {
     fn connect(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        Self { stream: BufReader::new(stream), next_id: 0, notifications: Vec::new() }
+        Self { stream: BufReader::new(stream), next_id: 0, notifications: Vec::new(), discarded: Vec::new() }
     }
 
     fn call(&mut self, method: &str, params: &Value) -> Value {
         let (id, request) = self.request(method, params);
-        let text = self.exchange(&request, 1);
-        assert_eq!(ids(&text), BTreeSet::from([id]));
+        self.send(&request);
+        let text = self.answer(&BTreeSet::from([id]));
         result(serde_json::from_str(&text).unwrap())
     }
 
@@ -54,9 +58,8 @@ impl Wire {
     }
 
     fn page(&mut self, method: &str, params: &[Value]) -> Vec<Value> {
-        let (sent, requests): (Vec<u64>, Vec<Value>) = params.iter().map(|params| self.request(method, params)).unzip();
-        let text = self.exchange(&Value::Array(requests), sent.len());
-        assert_eq!(ids(&text), sent.iter().copied().collect());
+        let sent = self.send_page(method, params);
+        let text = self.answer(&sent.iter().copied().collect());
         let answers: Vec<Value> = serde_json::from_str(&text).unwrap();
         let mut by_id: BTreeMap<u64, Value> =
             answers.into_iter().map(|answer| (answer["id"].as_u64().unwrap(), result(answer))).collect();
@@ -69,15 +72,26 @@ impl Wire {
         (id, json!({ "jsonrpc": "2.0", "method": method, "params": params, "id": id }))
     }
 
-    /// Reads an answer; an object with a method is a notification and may arrive at any time.
-    fn exchange(&mut self, message: &Value, requests: usize) -> String {
+    /// Sends a page of requests; returns their ids.
+    fn send_page(&mut self, method: &str, params: &[Value]) -> Vec<u64> {
+        let (sent, requests): (Vec<u64>, Vec<Value>) = params.iter().map(|params| self.request(method, params)).unzip();
+        self.send(&Value::Array(requests));
+        sent
+    }
+
+    fn send(&mut self, message: &Value) {
         self.stream.get_mut().write_all(format!("{message}\n").as_bytes()).unwrap();
-        let timeout = READ_TIMEOUT + READ_TIMEOUT_EACH * u32::try_from(requests).unwrap();
+    }
+
+    /// Reads the answer to these ids. An object with a method is a notification and may arrive at any time.
+    fn answer(&mut self, sent: &BTreeSet<u64>) -> String {
+        let timeout = READ_TIMEOUT + READ_TIMEOUT_EACH * u32::try_from(sent.len()).unwrap();
         loop {
             let line = self.line(timeout);
             match notification(&line) {
                 Some(notification) => self.notifications.push(notification),
-                None => return line,
+                None if ids(&line) == *sent => return line,
+                None => self.discarded.push(ids(&line)),
             }
         }
     }
@@ -259,6 +273,45 @@ fn sparrow_opens_a_wallet_watches_it_and_refreshes_it() {
     let hashes: Vec<Value> = (0..sparrow.statuses.len()).map(|index| sparrow.hash(index)).collect();
     let unsubscribed = sparrow.wire.batch("blockchain.scripthash.unsubscribe", &hashes);
     assert!(unsubscribed.iter().all(|answer| *answer == json!(true)), "{unsubscribed:?}");
+    assert!(sparrow.wire.discarded.is_empty(), "{:?}", sparrow.wire.discarded);
+
+    // Nothing is said of a script without a subscription, though the block, which still has one, tells of its payment.
+    sparrow.wire.notifications.clear();
+    world.pay(&scripts[0], 30_000);
+    world.live.mine().unwrap();
+    let height = world.live.ledger().height();
+    loop {
+        let heard = sparrow.wire.notified();
+        assert_eq!(heard["method"], "blockchain.headers.subscribe", "{heard}");
+        if heard["params"][0]["height"] == json!(height) {
+            break;
+        }
+    }
+    assert!(sparrow.wire.call("server.ping", &json!([])).is_null());
+    assert_eq!(sparrow.wire.notifications, Vec::<Value>::new());
+}
+
+#[test]
+fn halves_of_a_page_that_was_given_up_are_answered_beside_the_whole_page() {
+    let mut world = LiveWorld::start(55);
+    let scripts: Vec<ScriptBuf> =
+        (0..100).map(|number| world.live.wallet().script_pubkey(Lock::new(Form::P2wpkh, 600_000 + number))).collect();
+    for script in &scripts[..20] {
+        world.pay(script, 40_000);
+    }
+    world.settle();
+    let hashes: Vec<Value> = scripts.iter().map(|script| json!([scripthash(script.as_bytes())])).collect();
+    let mut wire = Wire::connect(world.server.port());
+    greets(&mut wire, world.live.ledger());
+    let method = "blockchain.scripthash.subscribe";
+    let given_up: BTreeSet<u64> = wire.send_page(method, &hashes).into_iter().collect();
+    let statuses: Vec<Value> = hashes.chunks(PAGE / 2).flat_map(|half| wire.page(method, half)).collect();
+    let facts = world.live.ledger().scripts();
+    let unused = ScriptFacts::default();
+    for (script, status) in scripts.iter().zip(statuses) {
+        assert_eq!(status, facts.get(script).unwrap_or(&unused).status());
+    }
+    assert_eq!(wire.discarded, [given_up], "the whole page is answered once, in one line");
 }
 
 /// Every seventh script stays unused, and some are paid twice in a transaction.
