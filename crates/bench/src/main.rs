@@ -10,6 +10,7 @@ mod attack;
 mod builds;
 mod campaign;
 mod machine;
+mod mempool;
 mod relays;
 mod report;
 mod wallets;
@@ -112,6 +113,11 @@ enum Command {
     SilentPayments {
         #[command(flatten)]
         plan: silent_payments::Plan,
+    },
+    /// Measure the CPU time of projecting the blocks of a large mempool. Needs no node.
+    Mempool {
+        #[command(flatten)]
+        plan: mempool::Plan,
     },
     /// Measure Electrum servers that run already, each at its address.
     Electrum {
@@ -223,6 +229,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Growth { plan } => growth::run(plan),
         Command::Follow { plan } => follow::run(plan),
         Command::SilentPayments { plan } => silent_payments::run(plan),
+        Command::Mempool { plan } => Ok(mempool::run(plan)),
         Command::Electrum { plan } => electrum::run(plan),
         Command::Idle { plan } => idle::run(plan),
         Command::Attack { plan } => attack::run(plan),

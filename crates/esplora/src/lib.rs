@@ -53,6 +53,9 @@ pub use wire::script;
 pub use wire::{Answer, Cache, Failure, Params, Refusal, Reply, read_address, script_of_address, script_of_hash};
 pub use work::{Endpoint, Lane, Question};
 
+// For benchmarks. Not for use.
+#[doc(hidden)]
+pub use fees::bench;
 // For the fuzz target and tests like it. Not for use.
 #[doc(hidden)]
 pub mod fuzzing;

@@ -7,6 +7,7 @@
 //! The rate of one transaction comes from its cluster in the snapshot of the answer, so it is never older than that.
 
 mod ancestors;
+pub mod bench;
 mod block_fees;
 pub mod family;
 mod linearize;

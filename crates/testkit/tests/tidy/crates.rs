@@ -48,6 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "birdhouse-chain",
             "birdhouse-electrum",
+            "birdhouse-esplora",
             "birdhouse-events",
             "birdhouse-node",
             "birdhouse-regtest",
