@@ -1,6 +1,7 @@
 //! HTTP for the operator: the dashboard, `/metrics` and `/health`. Off unless `--ops-addr` is set. It reveals nothing
 //! about single clients, but is meant for the operator's own network.
 
+mod figures;
 mod form;
 mod guard;
 mod pages;
@@ -132,21 +133,21 @@ async fn serve_connection(
 async fn answer(request: Request<Incoming>, control: &Arc<Control>, dashboard: &Dashboard) -> Response<String> {
     let is_command = request.uri().path().starts_with("/control/");
     match *request.method() {
-        Method::GET | Method::HEAD if !is_command => get(&request, control, dashboard),
+        Method::GET | Method::HEAD if !is_command => get(&request, control, dashboard).await,
         Method::POST if is_command => command(request, control, dashboard).await,
         _ => response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "use GET, or POST for a command\n".into()),
     }
 }
 
-fn get(request: &Request<Incoming>, control: &Control, dashboard: &Dashboard) -> Response<String> {
+async fn get(request: &Request<Incoming>, control: &Control, dashboard: &Dashboard) -> Response<String> {
     match request.uri().path() {
-        "/metrics" => response(StatusCode::OK, OPEN_METRICS, metrics::text(control)),
+        "/metrics" => dashboard.figures.make(|| response(StatusCode::OK, OPEN_METRICS, metrics::text(control))).await,
         "/health" => {
             let health = control.health();
             let status = if health.is_good() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             response(status, JSON, format!("{}\n", health.to_json()))
         }
-        path => dashboard.get(path, request.headers(), control).unwrap_or_else(|| {
+        path => dashboard.get(path, request.headers(), control).await.unwrap_or_else(|| {
             response(StatusCode::NOT_FOUND, TEXT, "not found; use /, /control, /metrics or /health\n".into())
         }),
     }

@@ -8,6 +8,7 @@ use birdhouse_web::{ICON, STYLE};
 use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use hyper::{HeaderMap, Response, StatusCode};
 
+use super::figures::Figures;
 use super::form::field;
 use super::guard::Guard;
 use super::response::response;
@@ -36,6 +37,7 @@ const HTML: &str = "text/html; charset=utf-8";
 pub(super) struct Dashboard {
     guard: Guard,
     commands: Switch,
+    pub(super) figures: Figures,
 }
 
 /// The way from a page to the root, and from the answer to a command.
@@ -50,11 +52,11 @@ pub(super) struct Reply {
 
 impl Dashboard {
     pub(super) fn new(guard: Guard, commands: Switch) -> Self {
-        Self { guard, commands }
+        Self { guard, commands, figures: Figures::default() }
     }
 
     /// Answers a request for a page or an asset; `None` if there is none at this path.
-    pub(super) fn get(&self, path: &str, headers: &HeaderMap, control: &Control) -> Option<Response<String>> {
+    pub(super) async fn get(&self, path: &str, headers: &HeaderMap, control: &Control) -> Option<Response<String>> {
         let asset = match path {
             "/style.css" => Some(("text/css; charset=utf-8", STYLE)),
             "/live.js" => Some(("text/javascript; charset=utf-8", SCRIPT)),
@@ -69,10 +71,11 @@ impl Dashboard {
             "/control" => Self::control,
             _ => return None,
         };
-        Some(match self.guard.check_host(headers) {
-            Err(reason) => refusal(HERE, StatusCode::MISDIRECTED_REQUEST, "Unknown name", &reason),
-            Ok(()) => page(StatusCode::OK, birdhouse_web::relative(&show(self, control), HERE)),
-        })
+        if let Err(reason) = self.guard.check_host(headers) {
+            return Some(refusal(HERE, StatusCode::MISDIRECTED_REQUEST, "Unknown name", &reason));
+        }
+        let shown = || page(StatusCode::OK, birdhouse_web::relative(&show(self, control), HERE));
+        Some(self.figures.make(shown).await)
     }
 
     /// Executes a command from a form.
