@@ -2,16 +2,18 @@
 //!
 //! Both kinds of clients stand for other machines (`birdhouse_testkit::priority`). On a small machine attackers would
 //! otherwise take the processors from the server, which no server can prevent, and honest clients would wait for a
-//! processor when their answers are there. All attackers come from one address, each honest client from another.
+//! processor when their answers are there. The attackers of a row come from one address, each honest client from
+//! another.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use birdhouse_testkit::attack::{Attack, HonestClients, Outcome, Running, Setup, Target};
+use birdhouse_testkit::attack::{Attack, HonestClients, Outcome, Prey, Running, Setup, Target};
 use birdhouse_testkit::priority::{self, ONLY_WHEN_IDLE};
 use birdhouse_testkit::usage::{Usage, stolen_cpu};
 use clap::ValueEnum;
@@ -55,20 +57,18 @@ pub(crate) struct Plan {
 /// Arguments of the attackers' process.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AttackersPlan {
-    #[arg(long, value_delimiter = ',', value_enum)]
-    attacks: Vec<Attack>,
     #[arg(long, value_enum)]
-    listener: Listener,
+    attack: Vec<Attack>,
+    /// Target of each attack.
     #[arg(long)]
-    port: u16,
-    /// Port for attacks on TLS.
+    target: Vec<Target>,
+    /// The client that all of them are.
     #[arg(long)]
-    tls_port: u16,
-    /// Port for attacks on the REST API.
-    #[arg(long)]
-    rest_port: u16,
+    address: Ipv4Addr,
     #[arg(long)]
     scripthash: String,
+    #[arg(long)]
+    txid: String,
 }
 
 /// A listener.
@@ -112,8 +112,8 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
         rows.push(Figures::new("all at once", &plan.attacks));
     }
     for _ in 0..plan.rounds {
-        for figures in &mut rows {
-            figures.measure(&setup, plan).with_context(|| figures.title.clone())?;
+        for (number, figures) in (0..).zip(&mut rows) {
+            figures.measure(&setup, plan, Setup::attacker(number)).with_context(|| figures.title.clone())?;
             // A run takes hours: a row that is measured is not lost with the rest.
             eprintln!(
                 "attack: {}: wallets {}; REST {}; echo {}; {} s quiet: wallets {}; at most {} MB",
@@ -133,19 +133,9 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
 
 /// Runs the attackers until standard input ends; prints their counts.
 pub(crate) fn run_attackers(plan: &AttackersPlan) -> Result<()> {
-    let start = |attack: &Attack| {
-        let port = match attack {
-            Attack::TlsGarbage => plan.tls_port,
-            Attack::RestFlood => plan.rest_port,
-            _ => plan.port,
-        };
-        let target = match plan.listener {
-            Listener::Public => Target::Proxied(port),
-            Listener::Operator => Target::Direct(port),
-        };
-        attack.start(target, Setup::ATTACKER, &plan.scripthash)
-    };
-    let running: Vec<Running> = plan.attacks.iter().map(start).collect();
+    let prey = Prey { scripthash: plan.scripthash.clone(), txid: plan.txid.clone() };
+    let start = |(attack, target): (&Attack, &Target)| attack.start(*target, plan.address, &prey);
+    let running: Vec<Running> = plan.attack.iter().zip(&plan.target).map(start).collect();
     std::io::stdin().read_to_end(&mut Vec::new())?;
     for attack in running {
         let Outcome { connected, closed, requests, sent, received } = attack.stop()?;
@@ -174,9 +164,10 @@ impl Figures {
         }
     }
 
-    fn measure(&mut self, setup: &Setup, plan: &Plan) -> Result<()> {
+    fn measure(&mut self, setup: &Setup, plan: &Plan, address: Ipv4Addr) -> Result<()> {
         setup.exposed.reset_memory_peak()?;
-        let (attackers, began) = (Attackers::start(&self.attacks, plan.listener, setup)?, Instant::now());
+        let attackers = Attackers::start(&self.attacks, plan.listener, setup, address)?;
+        let began = Instant::now();
         thread::sleep(WARM_UP);
         let mut left = Duration::from_secs(plan.seconds);
         while !left.is_zero() {
@@ -221,23 +212,24 @@ struct Attackers {
 }
 
 impl Attackers {
-    fn start(attacks: &[Attack], listener: Listener, setup: &Setup) -> Result<Self> {
-        let attacks: Vec<String> = attacks.iter().map(name).collect();
-        let port = |target| match target {
-            Target::Direct(port) | Target::Proxied(port) => port.to_string(),
-        };
-        let exposed = &setup.exposed;
-        let (tcp, tls, rest) = match listener {
-            Listener::Public => (exposed.public(), exposed.public_tls(), exposed.public_rest()),
-            Listener::Operator => (exposed.operator(), exposed.operator(), exposed.operator_rest()),
-        };
+    fn start(attacks: &[Attack], listener: Listener, setup: &Setup, address: Ipv4Addr) -> Result<Self> {
         let mut command = Command::new("chrt");
         command.args(ONLY_WHEN_IDLE).arg(std::env::current_exe()?).arg("attackers");
-        if !attacks.is_empty() {
-            command.args(["--attacks", &attacks.join(",")]);
+        for attack in attacks {
+            let target = match listener {
+                Listener::Public => setup.exposed.public_for(*attack),
+                Listener::Operator => setup.exposed.operator_for(*attack),
+            };
+            command.args(["--attack", &name(attack), "--target", &target.to_string()]);
         }
-        command.args(["--listener", &name(&listener), "--scripthash", &setup.heavy]);
-        command.args(["--port", &port(tcp), "--tls-port", &port(tls), "--rest-port", &port(rest)]);
+        command.args([
+            "--address",
+            &address.to_string(),
+            "--scripthash",
+            &setup.prey.scripthash,
+            "--txid",
+            &setup.prey.txid,
+        ]);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("failed to start the attackers")?;
         let input = child.stdin.take().context("the attackers have no input")?;

@@ -10,8 +10,9 @@ use birdhouse_testkit::live::Move;
 
 use crate::birds::PATIENCE;
 
-const EACH: Duration = Duration::from_secs(3);
-const ALL_AT_ONCE: Duration = Duration::from_secs(10);
+/// Time of each attack, and of all at once: together twenty seconds.
+const EACH: Duration = Duration::from_millis(800);
+const ALL_AT_ONCE: Duration = Duration::from_secs(5);
 const HONEST_CLIENTS: u8 = 4;
 /// Bound of the server's memory: partial messages and unread replies (256 MB each), the connections themselves, and as
 /// much again for fragmentation and everything else.
@@ -25,19 +26,28 @@ const LATENCY_MAX_BESIDE_MANY: Duration = Duration::from_mins(1);
 struct World {
     setup: Setup,
     latency_max: Duration,
+    /// Attacks so far, each from an address of its own.
+    rounds: u8,
 }
 
 impl World {
     fn start(seed: u64, latency_max: Duration) -> Self {
-        Self { setup: Setup::start(seed, Path::new(env!("CARGO_BIN_EXE_birdhouse"))).unwrap(), latency_max }
+        let setup = Setup::start(seed, Path::new(env!("CARGO_BIN_EXE_birdhouse"))).unwrap();
+        Self { setup, latency_max, rounds: 0 }
     }
 
     /// Attacks for `time`, and proves that visitors are served meanwhile.
-    fn withstands(&self, name: &str, attacks: &[Attack], target: impl Fn(&Exposed, Attack) -> Target, time: Duration) {
-        let running: Vec<_> = attacks
-            .iter()
-            .map(|attack| attack.start(target(&self.setup.exposed, *attack), Setup::ATTACKER, &self.setup.heavy))
-            .collect();
+    fn withstands(
+        &mut self,
+        name: &str,
+        attacks: &[Attack],
+        target: impl Fn(&Exposed, Attack) -> Target,
+        time: Duration,
+    ) {
+        self.rounds += 1;
+        let (setup, address) = (&self.setup, Setup::attacker(self.rounds));
+        let start = |attack: &Attack| attack.start(target(&setup.exposed, *attack), address, &setup.prey);
+        let running: Vec<_> = attacks.iter().map(start).collect();
         let (clients, visitors) = (self.setup.honest_clients(HONEST_CLIENTS), self.setup.rest_visitors(HONEST_CLIENTS));
         // The duration of the attack, not a wait for a condition.
         std::thread::sleep(time);

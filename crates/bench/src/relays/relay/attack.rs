@@ -27,7 +27,7 @@ use clap::ValueEnum as _;
 
 use self::attackers::Attackers;
 use self::honest::HonestClients;
-use self::kind::{RelayAttack, stored};
+use self::kind::{ADMIN, RelayAttack, URL, keys, stored};
 use super::relay_at::RelayAt;
 use super::socket::Socket;
 use crate::attack::parse_outcome;
@@ -174,8 +174,9 @@ impl Relay {
         file.into_inner()?.sync_all()?;
         let settings = format!(
             "bitcoin = \"off\"\ndata-dir = \"{}\"\nrelay-addr = \"127.0.0.1:{port}\"\nrelay-proxy-from = [\"127.0.0.0/8\"]\n\
-             relay-url = [\"wss://relay.example.org\"]\nlog = \"warn\"\n",
-            work.join("data").display()
+             relay-url = [\"{URL}\"]\nrelay-admins = [\"{}\"]\nlog = \"warn\"\n",
+            work.join("data").display(),
+            keys(ADMIN)?.pubkey()
         );
         fs::write(&config, settings)?;
         let launch = |words: &[&Path]| Launch {

@@ -11,9 +11,10 @@ use birdhouse_regtest::rng::Rng;
 use bitcoin::hex::DisplayHex as _;
 use serde_json::{Value, json};
 
+use super::asked_of_web::{REST_REQUESTS, derivation, nesting, outspends, pages, rest_flood, strangers, streams};
 use super::kind::{Attack, Outcome};
+use super::prey::Prey;
 use super::target::Target;
-use crate::clients::http_client::{get, rest_path};
 
 /// Pause between two rounds over all connections: the attackers share the machine with the server.
 const ROUND: Duration = Duration::from_millis(2);
@@ -27,8 +28,8 @@ const FLOOD_LINES: usize = 100;
 const BATCH_ITEMS: usize = 2000;
 /// Slightly less than the server accepts as one line.
 const BATCH_BYTES: usize = 900_000;
-/// Requests to the REST API sent together.
-const REST_REQUESTS: usize = 100;
+/// Output numbers from here on: no transaction has as many outputs.
+const IMPOSSIBLE: u64 = 1 << 24;
 
 /// The connections of one attack.
 pub(super) struct Attackers {
@@ -39,6 +40,9 @@ pub(super) struct Attackers {
     outcome: Outcome,
     /// The message, for an attack that always sends the same one.
     message: Option<Rc<[u8]>>,
+    /// Bytes that a connection sends once, before all messages.
+    greeting: Rc<[u8]>,
+    txid: String,
     connections: Vec<Option<Connection>>,
 }
 
@@ -50,15 +54,24 @@ struct Connection {
 }
 
 impl Attackers {
-    pub(super) fn new(attack: Attack, target: Target, address: Ipv4Addr, scripthash: &str) -> Self {
-        let history = request("blockchain.scripthash.get_history", &json!([scripthash]));
+    pub(super) fn new(attack: Attack, target: Target, address: Ipv4Addr, prey: &Prey) -> Self {
+        let history = request("blockchain.scripthash.get_history", &json!([prey.scripthash]));
+        let greeting = match attack {
+            Attack::Streams => streams(),
+            Attack::ImpossibleOutpoints => {
+                (request("server.version", &json!(["birdhouse-testkit", "1.7"])) + "\n").into_bytes()
+            }
+            _ => Vec::new(),
+        };
         Self {
             attack,
             target,
             address,
             rng: Rng::new(attack as u64),
             outcome: Outcome::default(),
-            message: constant(attack, &history, scripthash).map(Rc::from),
+            message: constant(attack, &history, prey).map(Rc::from),
+            greeting: greeting.into(),
+            txid: prey.txid.clone(),
             connections: (0..attack.connections()).map(|_| None).collect(),
         }
     }
@@ -94,7 +107,7 @@ impl Attackers {
         let stream = self.target.connect(self.address).ok()?;
         stream.set_nonblocking(true).ok()?;
         self.outcome.connected += 1;
-        Some(Connection { stream, outgoing: Rc::new([]), sent: 0 })
+        Some(Connection { stream, outgoing: Rc::clone(&self.greeting), sent: 0 })
     }
 
     /// Sends and receives on a connection, and returns it unless it has ended.
@@ -111,15 +124,22 @@ impl Attackers {
     /// Number of requests in a message.
     fn requests(&self) -> u64 {
         let requests = match self.attack {
-            Attack::SlowReaders | Attack::ComeAndGo => 1,
-            Attack::SubscriptionFlood => FLOOD_LINES,
+            Attack::SlowReaders
+            | Attack::ComeAndGo
+            | Attack::Derivation
+            | Attack::Nesting
+            | Attack::Outspends
+            | Attack::ReplicaStrangers
+            | Attack::UnreadPages => 1,
+            Attack::SubscriptionFlood | Attack::ImpossibleOutpoints => FLOOD_LINES,
             Attack::GiantBatches => BATCH_ITEMS,
             Attack::RestFlood => REST_REQUESTS,
             Attack::SlowWriters
             | Attack::ImpossibleBatches
             | Attack::EndlessLines
             | Attack::TlsGarbage
-            | Attack::ManyConnections => 0,
+            | Attack::ManyConnections
+            | Attack::Streams => 0,
         };
         requests as u64
     }
@@ -134,6 +154,11 @@ impl Attackers {
             Attack::SubscriptionFlood => {
                 let mut unused = || self.rng.bytes::<32>().to_lower_hex_string();
                 let mut one = || request("blockchain.scripthash.subscribe", &json!([unused()])) + "\n";
+                (0..FLOOD_LINES).map(|_| one()).collect::<String>().into_bytes().into()
+            }
+            Attack::ImpossibleOutpoints => {
+                let mut vout = || IMPOSSIBLE + self.rng.below(IMPOSSIBLE);
+                let mut one = || request("blockchain.outpoint.subscribe", &json!([self.txid, vout(), "51"])) + "\n";
                 (0..FLOOD_LINES).map(|_| one()).collect::<String>().into_bytes().into()
             }
             Attack::TlsGarbage => {
@@ -168,7 +193,7 @@ impl Attackers {
     }
 
     fn receive(&mut self, connection: &mut Connection) -> bool {
-        if matches!(self.attack, Attack::SlowReaders | Attack::ComeAndGo) {
+        if !self.attack.reads() {
             return true;
         }
         let mut bytes = [0; 16 << 10];
@@ -184,34 +209,26 @@ impl Attackers {
 }
 
 /// Returns the message of an attack that always sends the same one.
-fn constant(attack: Attack, history: &str, scripthash: &str) -> Option<Vec<u8>> {
+fn constant(attack: Attack, history: &str, prey: &Prey) -> Option<Vec<u8>> {
     let batch = |items: usize| format!("[{}]\n", vec![history; items].join(",")).into_bytes();
     match attack {
         Attack::SlowReaders | Attack::ComeAndGo => Some(format!("{history}\n").into_bytes()),
         Attack::GiantBatches => Some(batch(BATCH_ITEMS)),
         Attack::ImpossibleBatches => Some(batch(BATCH_BYTES / (history.len() + 1))),
         Attack::EndlessLines => Some(vec![b'{'; CHUNK_BYTES]),
-        Attack::RestFlood => Some(rest_flood(scripthash)),
-        Attack::SlowWriters | Attack::SubscriptionFlood | Attack::TlsGarbage | Attack::ManyConnections => None,
+        Attack::RestFlood => Some(rest_flood(&prey.scripthash)),
+        Attack::Derivation => Some(derivation()),
+        Attack::Nesting => Some(nesting()),
+        Attack::Outspends => Some(outspends(&prey.txid)),
+        Attack::ReplicaStrangers => Some(strangers()),
+        Attack::UnreadPages => Some(pages()),
+        Attack::SlowWriters
+        | Attack::SubscriptionFlood
+        | Attack::TlsGarbage
+        | Attack::ManyConnections
+        | Attack::Streams
+        | Attack::ImpossibleOutpoints => None,
     }
-}
-
-/// Requests that are wrong, that name nothing, and that read as much as one may.
-fn rest_flood(scripthash: &str) -> Vec<u8> {
-    let (script, unknown) = (rest_path(scripthash), "00".repeat(32));
-    let paths = [
-        format!("{script}/txs/summary"),
-        format!("{script}/utxo"),
-        format!("{script}/txs"),
-        format!("{script}/txs/chain/{unknown}"),
-        format!("/tx/{unknown}"),
-        format!("/tx/{unknown}/outspends"),
-        format!("/block/{unknown}/txs/25"),
-        "/address/%00/txs".to_owned(),
-        "/tx/../../etc/passwd".to_owned(),
-        "/blocks/999999999999999999999".to_owned(),
-    ];
-    paths.iter().cycle().take(REST_REQUESTS).flat_map(|path| get(path)).collect()
 }
 
 fn request(method: &str, params: &Value) -> String {

@@ -1,35 +1,59 @@
 //! Birdhouse as a public operator runs it: behind a reverse proxy whose PROXY header names the client's address.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use birdhouse_regtest::bitcoind::{Bitcoind, free_port};
 
-use super::kind::Attack;
+use super::kind::{Attack, Door};
 use super::target::Target;
 use crate::error::{Result, at};
 use crate::measure::usage::Usage;
 use crate::peers::{Birdhouse, Home, Peer};
 
-/// A server with public listeners for TCP, TLS and REST, and two for the operator's own clients.
+/// A server with public listeners for TCP, TLS, REST and the explorer, two for the operator's own clients, one for
+/// replicas, and the dashboard.
 #[derive(Debug)]
 pub struct Exposed {
     /// The server; its port is the operator's.
     pub server: Peer,
+    ports: Ports,
+}
+
+#[derive(Debug)]
+struct Ports {
     tcp: u16,
     tls: u16,
     rest: u16,
+    explorer: u16,
     operator_rest: u16,
+    replicas: u16,
+    operations: u16,
+}
+
+impl Ports {
+    fn free() -> Result<Self> {
+        Ok(Self {
+            tcp: free_port()?,
+            tls: free_port()?,
+            rest: free_port()?,
+            explorer: free_port()?,
+            operator_rest: free_port()?,
+            replicas: free_port()?,
+            operations: free_port()?,
+        })
+    }
 }
 
 impl Exposed {
     /// Runs `program` on the node, with a temporary index.
     pub fn start(node: &Bitcoind, program: &Path) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("birdhouse-exposed-").tempdir()?;
-        let [tcp, tls, rest, operator_rest] = [free_port()?, free_port()?, free_port()?, free_port()?];
+        let ports = Ports::free()?;
         let listener = |kind: &str, port: u16| {
             // REST has limits of its own, the same on every listener.
-            let limits = if kind == "rest" { "" } else { "limits = \"public\"" };
+            let limits = if matches!(kind, "rest" | "http") { "" } else { "limits = \"public\"" };
             let lines = [
                 "[[listener]]".to_owned(),
                 format!("name = \"public-{kind}\""),
@@ -41,52 +65,58 @@ impl Exposed {
             lines.join("\n")
         };
         let config = folder.path().join("birdhouse.toml");
-        let text = [listener("tcp", tcp), listener("tls", tls), listener("rest", rest)].join("\n\n");
+        let Ports { tcp, tls, rest, explorer, operator_rest, replicas, operations } = ports;
+        let listeners = [("tcp", tcp), ("tls", tls), ("rest", rest), ("http", explorer)];
+        let text = listeners.map(|(kind, port)| listener(kind, port)).join("\n\n");
         fs::write(&config, text).map_err(at(&config))?;
-        let operator = format!("127.0.0.1:{operator_rest}");
-        let args = ["--config", &config.to_string_lossy(), "--log", "info", "--rest-addr", &operator];
-        // The server reads the file at its start only, so the folder may be removed afterwards.
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "01".repeat(32)).map_err(at(&secret))?;
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).map_err(at(&secret))?;
+        let own = |flag: &str, port: u16| format!("--{flag}-addr=127.0.0.1:{port}");
+        let args = [
+            format!("--config={}", config.display()),
+            format!("--replica-secret-file={}", secret.display()),
+            "--log=info".to_owned(),
+            own("rest", operator_rest),
+            own("replicas", replicas),
+            own("ops", operations),
+        ];
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        // The server reads the files at its start only, so the folder may be removed afterwards.
         let server = Birdhouse::start_in(node, Home::Temporary, program, &args)?;
-        Ok(Self { server, tcp, tls, rest, operator_rest })
+        Ok(Self { server, ports })
     }
 
     /// Returns the public TCP listener.
     pub fn public(&self) -> Target {
-        Target::Proxied(self.tcp)
-    }
-
-    /// Returns the public TLS listener.
-    pub fn public_tls(&self) -> Target {
-        Target::Proxied(self.tls)
+        Target::Proxied(self.ports.tcp)
     }
 
     /// Returns the public listener of the REST API.
     pub fn public_rest(&self) -> Target {
-        Target::Proxied(self.rest)
+        Target::Proxied(self.ports.rest)
     }
 
-    /// Returns the operator's listener of the REST API, which has the limits of the public one.
-    pub fn operator_rest(&self) -> Target {
-        Target::Direct(self.operator_rest)
-    }
-
-    /// Returns the public listener that an attack aims at.
+    /// Returns the public listener that an attack aims at; replicas and dashboard have one each.
     pub fn public_for(&self, attack: Attack) -> Target {
-        match attack {
-            Attack::TlsGarbage => self.public_tls(),
-            Attack::RestFlood => self.public_rest(),
-            _ => self.public(),
+        match attack.door() {
+            Door::Wallets => self.public(),
+            Door::WalletsTls => Target::Proxied(self.ports.tls),
+            Door::Rest => self.public_rest(),
+            Door::Explorer => Target::Proxied(self.ports.explorer),
+            Door::Replicas => Target::Direct(self.ports.replicas),
+            Door::Operations => Target::Direct(self.ports.operations),
         }
     }
 
-    /// Returns the operator's listener that an attack aims at.
+    /// Returns the operator's listener that an attack aims at: no limits by client apply to wallets there. The explorer
+    /// has no other listener.
     pub fn operator_for(&self, attack: Attack) -> Target {
-        if attack == Attack::RestFlood { self.operator_rest() } else { self.operator() }
-    }
-
-    /// Returns the operator's listener, where no limits by client apply.
-    pub fn operator(&self) -> Target {
-        Target::Direct(self.server.port())
+        match attack.door() {
+            Door::Wallets | Door::WalletsTls => Target::Direct(self.server.port()),
+            Door::Rest => Target::Direct(self.ports.operator_rest),
+            Door::Explorer | Door::Replicas | Door::Operations => self.public_for(attack),
+        }
     }
 
     /// Resets the maximum of [`Self::memory_bytes`].

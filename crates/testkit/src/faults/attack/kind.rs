@@ -23,6 +23,31 @@ pub enum Attack {
     ComeAndGo,
     /// Sends requests to the REST API without end: wrong and unknown ones, and those that read most.
     RestFlood,
+    /// Asks the explorer for the scripts of descriptors with as many keys and paths as a line may have.
+    Derivation,
+    /// Asks the explorer for descriptors with brackets just beyond the bound on nesting.
+    Nesting,
+    /// Asks REST for the spenders of all outputs of 50 transactions, each of them the largest.
+    Outspends,
+    /// Opens streams of events that each watch as much as one may, and reads none.
+    Streams,
+    /// Subscribes to outpoints that their transaction does not have.
+    ImpossibleOutpoints,
+    /// Connects to the listener for replicas without its secret.
+    ReplicaStrangers,
+    /// Asks the dashboard for its pages and reads none.
+    UnreadPages,
+}
+
+/// A listener, by who is served there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Door {
+    Wallets,
+    WalletsTls,
+    Rest,
+    Explorer,
+    Replicas,
+    Operations,
 }
 
 /// Counts of an attack.
@@ -42,7 +67,7 @@ pub struct Outcome {
 
 impl Attack {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 17] = [
         Self::SlowReaders,
         Self::SlowWriters,
         Self::SubscriptionFlood,
@@ -53,13 +78,43 @@ impl Attack {
         Self::ManyConnections,
         Self::ComeAndGo,
         Self::RestFlood,
+        Self::Derivation,
+        Self::Nesting,
+        Self::Outspends,
+        Self::Streams,
+        Self::ImpossibleOutpoints,
+        Self::ReplicaStrangers,
+        Self::UnreadPages,
     ];
+
+    pub(super) fn door(self) -> Door {
+        match self {
+            Self::TlsGarbage => Door::WalletsTls,
+            Self::RestFlood | Self::Outspends | Self::Streams => Door::Rest,
+            Self::Derivation | Self::Nesting => Door::Explorer,
+            Self::ReplicaStrangers => Door::Replicas,
+            Self::UnreadPages => Door::Operations,
+            _ => Door::Wallets,
+        }
+    }
+
+    /// Returns true if connections read what the server sends.
+    pub(super) fn reads(self) -> bool {
+        !matches!(self, Self::SlowReaders | Self::ComeAndGo | Self::Streams | Self::UnreadPages)
+    }
 
     pub(super) fn connections(self) -> usize {
         match self {
-            Self::SlowReaders | Self::TlsGarbage => 50,
-            Self::SlowWriters => 300,
-            Self::SubscriptionFlood | Self::EndlessLines | Self::RestFlood => 8,
+            Self::SlowReaders | Self::TlsGarbage | Self::UnreadPages => 50,
+            Self::ReplicaStrangers => 64,
+            Self::SlowWriters | Self::Streams => 300,
+            Self::SubscriptionFlood
+            | Self::EndlessLines
+            | Self::RestFlood
+            | Self::Derivation
+            | Self::Nesting
+            | Self::Outspends
+            | Self::ImpossibleOutpoints => 8,
             Self::GiantBatches | Self::ImpossibleBatches => 4,
             Self::ManyConnections => 3000,
             Self::ComeAndGo => 20,

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use super::attackers::Attackers;
 use super::kind::{Attack, Outcome};
+use super::prey::Prey;
 use super::target::Target;
 use crate::error::{Error, Result};
 
@@ -18,12 +19,12 @@ pub struct Running {
 }
 
 impl Attack {
-    /// Starts the attack from `address`; `scripthash` has a long history.
-    pub fn start(self, target: Target, address: Ipv4Addr, scripthash: &str) -> Running {
+    /// Starts the attack from `address`.
+    pub fn start(self, target: Target, address: Ipv4Addr, prey: &Prey) -> Running {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
-            let (stop, scripthash) = (Arc::clone(&stop), scripthash.to_owned());
-            thread::spawn(move || Attackers::new(self, target, address, &scripthash).attack(&stop))
+            let (stop, prey) = (Arc::clone(&stop), prey.clone());
+            thread::spawn(move || Attackers::new(self, target, address, &prey).attack(&stop))
         };
         Running { stop, thread: Some(thread) }
     }

@@ -8,6 +8,7 @@ use birdhouse_regtest::mix::Size;
 
 use super::exposed::Exposed;
 use super::honest_clients::HonestClients;
+use super::prey::Prey;
 use super::rest_asked::RestAsked;
 use crate::Options;
 use crate::chains::live::LiveNode;
@@ -28,15 +29,17 @@ pub struct Setup {
     pub exposed: Exposed,
     /// Its node.
     pub live: LiveNode,
-    /// The script hash with the longest history.
-    pub heavy: String,
+    /// The costliest things to ask about.
+    pub prey: Prey,
     asked: Arc<Vec<Asked>>,
     rest_asked: Arc<Vec<RestAsked>>,
 }
 
 impl Setup {
-    /// The address that all attackers come from.
-    pub const ATTACKER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 66);
+    /// Returns the address that the attackers of a round come from: a client that has spent nothing yet.
+    pub fn attacker(round: u8) -> Ipv4Addr {
+        Ipv4Addr::new(203, 0, 113, round)
+    }
 
     /// Makes a chain and runs `program` on it.
     pub fn start(seed: u64, program: &Path) -> Result<Self> {
@@ -44,7 +47,9 @@ impl Setup {
         let scripts = live.ledger().scripts();
         let busiest = scripts.iter().max_by_key(|(_, facts)| facts.confirmed.len());
         let (heavy, _) = busiest.expect("the chain has scripts");
-        let heavy = scripthash(heavy.as_bytes());
+        let confirmed = live.ledger().chain().iter().flat_map(|mined| &mined.block.txdata);
+        let largest = confirmed.max_by_key(|tx| tx.output.len()).expect("the chain has transactions");
+        let prey = Prey { scripthash: scripthash(heavy.as_bytes()), txid: largest.compute_txid().to_string() };
         let is_ordinary = |confirmed: usize| confirmed < ORDINARY_TXS;
         let some: Scripts = scripts
             .into_iter()
@@ -53,7 +58,7 @@ impl Setup {
             .collect();
         let exposed = Exposed::start(live.node(), program)?;
         let rest_asked = Arc::new(RestAsked::about(&some));
-        Ok(Self { exposed, live, heavy, asked: Arc::new(about(&some)), rest_asked })
+        Ok(Self { exposed, live, prey, asked: Arc::new(about(&some)), rest_asked })
     }
 
     /// Starts `count` honest clients on the public listener.

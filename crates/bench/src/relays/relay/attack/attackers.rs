@@ -11,10 +11,8 @@ use std::time::Duration;
 use anyhow::Result;
 use birdhouse_testkit::attack::Outcome;
 
-use super::kind::RelayAttack;
+use super::kind::{ADDRESS, RelayAttack};
 
-/// The client that all attackers are, as a reverse proxy tells the relay.
-const ADDRESS: &str = "203.0.113.66";
 /// Pause between two rounds over all connections: the attackers share the machine with the relay.
 const ROUND: Duration = Duration::from_millis(2);
 /// Most connections made in a round: a few thousand a second.
@@ -116,8 +114,11 @@ impl Connection {
     }
 }
 
-/// Returns the head of the request; half of one for a socket that only takes a place.
+/// Returns the head of the request; half of one for a socket that only takes a place, none for one that asks by HTTP.
 fn request(attack: RelayAttack) -> String {
+    if attack == RelayAttack::Replays {
+        return String::new();
+    }
     let extensions = if attack.compresses() { "Sec-WebSocket-Extensions: permessage-deflate\r\n" } else { "" };
     let head = format!(
         "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-For: {ADDRESS}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\

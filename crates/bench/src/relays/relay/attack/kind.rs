@@ -2,10 +2,13 @@
 
 use std::io::Write as _;
 use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_regtest::rng::Rng;
+use birdhouse_regtest::rpc::base64;
+use bitcoin::hashes::{Hash as _, sha256};
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use serde_json::json;
@@ -33,8 +36,17 @@ pub(crate) enum RelayAttack {
     Pings,
     /// Proofs of identity that are wrong.
     Auth,
+    /// Large events, and searches among them that find nothing (NIP-50).
+    Search,
+    /// One request of an admin, overheard and sent again (NIP-86 with the event of NIP-98).
+    Replays,
 }
 
+/// The client that all attackers are, as a reverse proxy tells the relay.
+pub(super) const ADDRESS: &str = "203.0.113.66";
+/// The relay's URL, and the author that may manage it.
+pub(super) const URL: &str = "wss://relay.example.org";
+pub(super) const ADMIN: u8 = 99;
 /// Notes with each of the two tags that never meet.
 pub(super) const APART: u64 = 15_000;
 /// Large notes, of 100 kB.
@@ -46,6 +58,8 @@ const NAMED: usize = 5000;
 /// Values of a filter, and filters of a subscription: a mebibyte, the most that a message may have.
 const VALUES: usize = 1900;
 const FILTERS: usize = 8;
+/// Words of a large event, of nine bytes each.
+const LARGE_WORDS: usize = 12_000;
 /// Bytes of zeros in a compression bomb.
 const BOMB_BYTES: usize = 64 << 20;
 /// Messages that one connection repeats.
@@ -55,7 +69,7 @@ const BEGIN: u64 = 1_700_000_000;
 
 impl RelayAttack {
     /// All kinds.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Tags,
         Self::Deletions,
         Self::Subscriptions,
@@ -65,6 +79,8 @@ impl RelayAttack {
         Self::CompressionBombs,
         Self::Pings,
         Self::Auth,
+        Self::Search,
+        Self::Replays,
     ];
 
     pub(super) fn connections(self) -> usize {
@@ -82,7 +98,7 @@ impl RelayAttack {
 
     /// Returns true if connections ask for a WebSocket.
     pub(super) fn upgrades(self) -> bool {
-        self != Self::Places
+        !matches!(self, Self::Places | Self::Replays)
     }
 
     pub(super) fn compresses(self) -> bool {
@@ -136,6 +152,17 @@ impl RelayAttack {
                     format!("[\"AUTH\",{}]", note(&keys, 22_242, number as u64, tags, String::new()).to_json())
                 })
             }
+            Self::Search => {
+                let keys = keys(66)?;
+                many(&mut |number| {
+                    if number % 2 == 0 {
+                        let content = (0..LARGE_WORDS).map(|_| hex()[..8].to_owned() + " ").collect();
+                        return format!("[\"EVENT\",{}]", note(&keys, 1, number as u64, Vec::new(), content).to_json());
+                    }
+                    json!(["REQ", format!("s{number}"), { "search": format!("absent{number} missing") }]).to_string()
+                })
+            }
+            Self::Replays => vec![replayed()?.into_bytes().into()],
         })
     }
 }
@@ -160,6 +187,23 @@ pub(super) fn keys(author: u8) -> Result<Keys> {
 
 pub(super) fn note(keys: &Keys, kind: u16, number: u64, tags: Vec<Tag>, content: String) -> VerifiedEvent {
     UnsignedEvent { created_at: Timestamp(BEGIN + number), kind: Kind(kind), tags, content }.sign(keys)
+}
+
+/// Returns a request of the admin, as it was sent once.
+#[expect(clippy::disallowed_methods, reason = "a request of the admin holds for a minute")]
+fn replayed() -> Result<String> {
+    let body = r#"{"method":"supportedmethods","params":[]}"#;
+    let digest = sha256::Hash::hash(body.as_bytes()).to_string();
+    let tags = [["u", URL], ["method", "POST"], ["payload", &digest]];
+    let tags = tags.map(|tag| Tag(tag.map(str::to_owned).to_vec())).to_vec();
+    let created_at = Timestamp(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs());
+    let proof = UnsignedEvent { created_at, kind: Kind(27_235), tags, content: String::new() };
+    Ok(format!(
+        "POST / HTTP/1.1\r\nHost: relay.example.org\r\nX-Forwarded-For: {ADDRESS}\r\n\
+         Content-Type: application/nostr+json+rpc\r\nAuthorization: Nostr {}\r\nContent-Length: {}\r\n\r\n{body}",
+        base64(proof.sign(&keys(ADMIN)?).to_json().as_bytes()),
+        body.len()
+    ))
 }
 
 fn hex(bytes: &[u8]) -> String {
