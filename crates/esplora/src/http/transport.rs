@@ -8,13 +8,15 @@ use axum::Router;
 use axum::extract::Request;
 use birdhouse_clients::Overdrawn;
 use birdhouse_net::{
-    Accepted, ConnectionGuard, Meter, Seated, SlowWrite, Stream, Unsent, Upgraded, WebPages, handshake,
+    Accepted, ConnectionGuard, Meter, Seated, SlowWrite, StatusCode, Stream, Transport, Unsent, Unwelcome, Upgraded,
+    WebPages, handshake,
 };
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 use tracing::debug;
@@ -58,7 +60,10 @@ async fn greet(
     let Accepted { id, listener, socket, permit, seat, .. } = accepted;
     let (registry, bounds) = (&service.registry, service.settings.limits.client());
     let entered = registry.enter(id, &listener.name, origin, &bounds, Instant::now());
-    let guard = entered.map_err(Error::other)?;
+    let guard = entered.map_err(|why| {
+        refuse(&socket, &listener.transport, why);
+        Error::other(why)
+    })?;
     // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes. Without TLS
     // the first answer says it, with status 429.
     let charged = guard.meter.charge(listener.transport.opening_work(), Instant::now());
@@ -67,6 +72,25 @@ async fn greet(
     }
     seat.complete(origin);
     Ok((guard, listener.transport.open(Seated::new(socket, seat)).await?, permit))
+}
+
+/// Answers a connection that needs no handshake, before its first request. Any other connection just closes: refusing
+/// must cost less than serving.
+fn refuse(socket: &TcpStream, transport: &Transport, why: Unwelcome) {
+    if transport.certificate().is_some() {
+        return;
+    }
+    let status = match why {
+        Unwelcome::Banned => StatusCode::FORBIDDEN,
+        Unwelcome::TooMany => StatusCode::TOO_MANY_REQUESTS,
+    };
+    let body = format!("{why}\n");
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    // The send buffer of a new connection is empty: the answer fits, or the client is gone.
+    let _ = socket.try_write((head + &body).as_bytes());
 }
 
 impl Welcome {

@@ -120,7 +120,9 @@ fn a_banned_client_is_disconnected_from_every_listener_and_told_so() {
     assert_eq!(ask_rest(&mut rest_client), None);
     let why = connect_wallet(&server).answer().unwrap();
     assert_eq!(why["error"]["message"], "excessive resource usage: your address is not wanted here");
-    assert_eq!(HttpClient::connect(&rest).ok().and_then(|mut client| ask_rest(&mut client)), None);
+    let mut refused = HttpClient::connect(&rest).unwrap();
+    let (status, why) = refused.ask(&get("/blocks/tip/height")).unwrap();
+    assert_eq!((status, str::from_utf8(why).unwrap()), (403, "your address is not wanted here\n"));
     server.ctl_json(&["allow", "client", "127.0.0.1"]);
     assert!(is_served(&server) && ask_rest(&mut HttpClient::connect(&rest).unwrap()) == Some(200));
     assert_eq!(ask(&mut connect(&server), &json!(["REQ", "a", {}]))[0], "EOSE");
