@@ -25,6 +25,8 @@ pub struct Status {
     pub open_files_max: Option<u64>,
     /// Bytes that can still be written to the disk of the data folder.
     pub disk_free_bytes: Option<u64>,
+    /// Turns of processor, disk and node that clients of all protocols wait for.
+    pub waiting_clients: u64,
     /// The half that serves wallets, if it is on.
     #[serde(flatten)]
     pub bitcoin: Option<Bitcoin>,
@@ -77,8 +79,6 @@ pub struct Bitcoin {
     pub clients: u64,
     /// Scripts and outpoints that connections subscribe to.
     pub subscriptions: u64,
-    /// Clients that wait for processor, disk or node.
-    pub waiting_clients: u64,
     /// Derived indexes that are on.
     pub derived: Vec<Derived>,
     /// The first build, while it runs.
@@ -147,8 +147,6 @@ pub struct Relay {
     pub relay_subscriptions: u64,
     /// Stored events that are not deleted.
     pub relay_events: u64,
-    /// Clients that wait for a processor.
-    pub relay_waiting_clients: u64,
     /// Events of clients that were accepted.
     pub relay_accepted: Rate,
     /// Events of clients that were refused.

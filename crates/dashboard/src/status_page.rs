@@ -201,7 +201,6 @@ fn chain(bitcoin: &Bitcoin) -> Markup {
 
 fn clients(status: &Status) -> Markup {
     let subscriptions = status.bitcoin.as_ref().map_or(0, |bitcoin| bitcoin.subscriptions);
-    let waiting = status.bitcoin.as_ref().map_or(0, |bitcoin| bitcoin.waiting_clients);
     html! {
         section aria-labelledby="clients" {
             h2 #clients { "Clients" }
@@ -220,12 +219,11 @@ fn clients(status: &Status) -> Markup {
             dl.facts {
                 @if status.bitcoin.is_some() {
                     (fact("Wallets subscribe to", &html! { (amounts::count(subscriptions)) " scripts" }))
-                    (fact("Wallets that wait", &html! { (amounts::count(waiting)) }))
                 }
                 @if let Some(relay) = &status.relay {
                     (fact("Open REQs", &html! { (amounts::count(relay.relay_subscriptions)) }))
-                    (fact("Nostr clients that wait", &html! { (amounts::count(relay.relay_waiting_clients)) }))
                 }
+                (fact("Clients that wait", &html! { (amounts::count(status.waiting_clients)) }))
             }
         }
     }

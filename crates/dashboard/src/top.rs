@@ -133,7 +133,7 @@ fn of_process(status: &Status) -> Vec<(&'static str, String)> {
         ("REST", connections("REST")),
         ("Nostr", connections("Nostr")),
         ("scripts", bitcoin.map_or(0, |bitcoin| bitcoin.subscriptions).to_string()),
-        ("waiting", bitcoin.map_or(0, |bitcoin| bitcoin.waiting_clients).to_string()),
+        ("waiting", status.waiting_clients.to_string()),
         ("memory", bytes(status.memory_bytes)),
         ("files", status.open_files.map_or_else(|| "-".to_owned(), |files| files.to_string())),
         ("disk free", bytes(status.disk_free_bytes)),
@@ -152,7 +152,6 @@ fn of_relay(relay: &Relay) -> Vec<(&'static str, String)> {
         ("reasons", if refusals.is_empty() { "-".into() } else { refusals.join(", ") }),
         ("sent", rate(relay.relay_sent)),
         ("open REQs", relay.relay_subscriptions.to_string()),
-        ("waiting", relay.relay_waiting_clients.to_string()),
     ]
 }
 

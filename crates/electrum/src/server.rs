@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use birdhouse_chain::Index;
 use birdhouse_chain::source::Node;
-use birdhouse_clients::{PlaceBounds, SlowKind, Waiting};
+use birdhouse_clients::{PlaceBounds, SlowKind};
 use birdhouse_net::{ConnectionInfo, ConnectionSlots, SeatCounts, Seats};
 use tokio::net::TcpListener;
 
@@ -40,8 +40,6 @@ pub struct Overview {
     pub silent_scans: usize,
     /// Bytes of replies that clients have not read.
     pub unsent_bytes: usize,
-    /// Turns by their resource: processor, disk, node.
-    pub turns: [(&'static str, Waiting); 3],
     /// The slowest kinds of requests, by their time from arrival to departure.
     pub slowest: Vec<SlowKind>,
 }
@@ -84,7 +82,7 @@ impl Server {
 
     /// Returns the state of the server.
     pub fn overview(&self) -> Overview {
-        let Service { reads, registry, refused, counters, silent, .. } = &*self.service;
+        let Service { registry, refused, counters, silent, .. } = &*self.service;
         Overview {
             counted: counters.counted(registry.traffic()),
             connections: registry.by_listener(),
@@ -94,7 +92,6 @@ impl Server {
             subscriptions: registry.subscriptions(),
             silent_subscriptions: silent.subscriptions(),
             silent_scans: silent.scans(),
-            turns: reads.waiting(),
             slowest: counters.slowest.list(Instant::now()),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use birdhouse_clients::{SlowKind, Slowest, Waiting};
+use birdhouse_clients::{SlowKind, Slowest};
 use birdhouse_events::{Events, Rejection};
 use birdhouse_net::{Registry, SeatCounters, SeatCounts, Seats};
 use parking_lot::Mutex;
@@ -76,8 +76,6 @@ pub struct Overview {
     pub query: Duration,
     /// Bytes of events that wait to be judged and stored.
     pub waiting_event_bytes: usize,
-    /// Turns of processors.
-    pub turns: Waiting,
     /// The slowest shapes of REQs and COUNTs, by the time that finding their events took.
     pub slowest: Vec<SlowKind>,
 }
@@ -122,7 +120,6 @@ impl Counters {
         seats: &Seats,
         events: &Events,
         waiting_event_bytes: usize,
-        turns: Waiting,
     ) -> Overview {
         let SeatCounts { half_open, network, displaced } = self.seats.counts();
         let mut refused_connections = self.refused_connections.list();
@@ -145,7 +142,6 @@ impl Counters {
             live_sent: registry.traffic().notifications,
             query: Duration::from_micros(self.query_us.load(Ordering::Relaxed)),
             waiting_event_bytes,
-            turns,
             slowest: self.slowest.list(Instant::now()),
         }
     }

@@ -257,8 +257,7 @@ impl Relay {
 
     /// The relay at this moment.
     pub fn overview(&self) -> Overview {
-        let (waiting_bytes, turns) = (self.ingest.waiting_bytes(), self.settings.reads.processors.waiting());
-        self.counters.overview(&self.registry, &self.seats, &self.events, waiting_bytes, turns)
+        self.counters.overview(&self.registry, &self.seats, &self.events, self.ingest.waiting_bytes())
     }
 }
 

@@ -426,7 +426,8 @@ async fn one_client_leaves_processors_to_others_that_ask() {
     let events = Arc::new(Events::open(Arc::new(store), [1; 16], EventsOptions::default()).unwrap());
     events.accept(&[&event(1, 1, 1, &[])]).unwrap();
     let proxies = vec!["127.0.0.0/8".parse().unwrap()];
-    let settings = Settings { proxies, reads: Arc::new(Reads::new(2, 2, 1)), ..Settings::default() };
+    let reads = Arc::new(Reads::new(2, 2, 1));
+    let settings = Settings { proxies, reads: Arc::clone(&reads), ..Settings::default() };
     let relay = Relay::new(Arc::clone(&events), settings);
     let app = App::of(relay, events, folder, Transport::Ws, Proxy::Off).await;
     let mut clients = vec![app.client_at(HONEST).await.unwrap()];
@@ -442,7 +443,7 @@ async fn one_client_leaves_processors_to_others_that_ask() {
             until_among_held(&app, "the honest client reads", || held() == 1).await;
         }
     }
-    let waiting = || app.relay.overview().turns.now;
+    let waiting = || reads.processors.waiting().now;
     until_among_held(&app, "all but one of the others wait for a processor", || waiting() == 3).await;
     assert_eq!(held(), 2);
     drop(opens);

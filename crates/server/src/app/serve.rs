@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use birdhouse_chain::Waiting;
-use birdhouse_net::Connections;
+use birdhouse_net::{Connections, Reads};
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, oneshot};
@@ -49,7 +49,7 @@ pub(crate) fn serve(
     let shared = Shared { connections: Connections::default(), reads: app.limits.reads() };
     let bound = runtime.block_on(Bound::open(app, &shared))?;
     let reload = Reload { flags: app.flags.clone(), level: level.clone(), services: bound.services.list.clone() };
-    let control = Arc::new(control(app, shutdown, level, &bound.services)?);
+    let control = Arc::new(control(app, shutdown, level, &bound.services, &shared.reads)?);
     let listeners: Vec<BoundListener> =
         bound.services.list.iter().flat_map(|service| service.listeners()).cloned().collect();
     listening(&listeners);
@@ -98,7 +98,13 @@ fn runtime(app: &App) -> Result<Runtime> {
 }
 
 /// Returns the handles of the operator's tools.
-fn control(app: &App, shutdown: &Shutdown, level: Level, services: &services::Bound) -> Result<Control> {
+fn control(
+    app: &App,
+    shutdown: &Shutdown,
+    level: Level,
+    services: &services::Bound,
+    reads: &Arc<Reads>,
+) -> Result<Control> {
     let listeners = || services.list.iter().flat_map(|service| service.listeners());
     let is_other = |listener: &&BoundListener| [REST, EXPLORER, RELAY].contains(&listener.serves);
     Ok(Control {
@@ -110,6 +116,7 @@ fn control(app: &App, shutdown: &Shutdown, level: Level, services: &services::Bo
         relay: services.relay.clone(),
         rules: Arc::clone(&services.rules),
         stores: app.stores(),
+        reads: Arc::clone(reads),
         rates: Rates::default(),
         shown: Shown {
             listeners: listeners().filter(|listener| listener.serves == ELECTRUM).cloned().collect(),

@@ -117,6 +117,7 @@ fn control_of(service: Arc<dyn Service>, folder: &Path) -> Control {
         rules: Arc::new(RuleBook::in_memory()),
         relay: None,
         stores: Stores { data_dir: folder.to_owned(), stores: Vec::new() },
+        reads: Arc::new(Reads::new(1, 1, 1)),
         rates: Rates::default(),
         shown: Shown::default(),
         stop: Notify::new(),

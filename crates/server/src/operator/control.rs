@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{DerivedProgress, Index, MergeState, Syncing, Waiting};
+use birdhouse_net::Reads;
 use birdhouse_node::{CallCounts, Rpc};
 use birdhouse_relay::{Relay, RuleBook};
 use bitcoin::Network;
@@ -33,6 +34,8 @@ pub(crate) struct Control {
     /// The operator's rules; without a relay, those about clients.
     pub(crate) rules: Arc<RuleBook>,
     pub(crate) stores: Stores,
+    /// The turns that clients of all protocols take.
+    pub(crate) reads: Arc<Reads>,
     /// Rates of the last minute.
     pub(crate) rates: Rates,
     /// The settings that the status shows.
@@ -56,6 +59,8 @@ pub(super) struct State {
     pub(super) health: Halves,
     pub(crate) bitcoin: Option<BitcoinState>,
     pub(super) services: Vec<ServiceState>,
+    /// Turns that are waited for, by resource.
+    pub(super) waiting: [(&'static str, birdhouse_clients::Waiting); 3],
     pub(super) usage: Option<Usage>,
     pub(super) disk_free_bytes: Option<u64>,
     /// Memory of what the log of a store has alone.
@@ -106,6 +111,7 @@ impl Control {
             health: self.halves(health, bitcoin.as_ref().map(|state| state.derived.clone()).unwrap_or_default()),
             bitcoin,
             services: self.services.iter().map(|service| ServiceState::of(&**service)).collect(),
+            waiting: self.reads.waiting(),
             usage: usage::now().ok(),
             disk_free_bytes: birdhouse_store::disk_free_bytes(&self.folder),
             unflushed_bytes: self.stores.unflushed_bytes(),

@@ -8,13 +8,14 @@
 use std::fmt::Result;
 
 use birdhouse_chain::DerivedProgress;
+use birdhouse_clients::Waiting;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
 use crate::operator::control::{BitcoinState, Control, ServiceState, State};
 use crate::process::Usage;
-use crate::services::MetricsWriter;
+use crate::services::{MetricsWriter, count_of};
 
 /// Prefix of all names but those of the process.
 const PREFIX: &str = "birdhouse";
@@ -65,6 +66,7 @@ impl Collector for Server {
              were synced.",
             self.0.unflushed_bytes.iter().map(|(part, bytes)| ([("part", part.name())], *bytes)),
         )?;
+        waits(&self.0.waiting, &mut metrics)?;
         // The index stands behind the first service, as ever.
         let (first, others) = services.split_at(services.len().min(1));
         write(first, &mut metrics)?;
@@ -86,6 +88,25 @@ impl Collector for Process {
         metrics.gauge("process_open_fds", "Open files and sockets of the process.", open_files)?;
         metrics.gauge("process_max_fds", "Limit of open files and sockets.", files_max)
     }
+}
+
+/// Writes how clients of all protocols wait for the resources that they share.
+fn waits(resources: &[(&'static str, Waiting); 3], metrics: &mut MetricsWriter<'_>) -> Result {
+    metrics.labelled_gauges(
+        "waiting_clients",
+        "Turns that are waited for, by resource.",
+        resources.iter().map(|(resource, waiting)| ([("resource", *resource)], count_of(waiting.now))),
+    )?;
+    metrics.labelled_counters(
+        "waits",
+        "Turns that had to be waited for, by resource.",
+        resources.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.turns)),
+    )?;
+    metrics.labelled_counters(
+        "wait_seconds",
+        "Time that clients waited for a resource.",
+        resources.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.time.as_secs_f64())),
+    )
 }
 
 /// Writes the metrics of services.

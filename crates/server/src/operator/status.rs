@@ -45,6 +45,7 @@ pub(super) fn status(control: &Control) -> Status {
         open_files: state.usage.map(|usage| usage.open_files),
         open_files_max: state.usage.map(|usage| usage.files_max),
         disk_free_bytes: state.disk_free_bytes,
+        waiting_clients: count_of(state.waiting.iter().map(|(_, waiting)| waiting.now).sum()),
         bitcoin: state.bitcoin.as_ref().map(|bitcoin| of_bitcoin(bitcoin, control, rates, now)),
         relay: None,
         protocols: protocols(&state),
@@ -112,7 +113,6 @@ fn of_bitcoin(state: &BitcoinState, control: &Control, rates: PerSecond, now: In
         connections: 0,
         clients: 0,
         subscriptions: 0,
-        waiting_clients: 0,
         derived: state.derived.iter().map(derived).collect(),
         build: progress.filter(|_| !is_built).map(|progress| build(progress, rates)),
     }

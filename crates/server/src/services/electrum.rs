@@ -151,17 +151,15 @@ impl Overview for State {
 
     fn metrics(&self, metrics: &mut MetricsWriter<'_>) -> Written {
         requests(&self.overview, metrics)?;
-        silent_payments(&self.overview, metrics)?;
-        waits(&self.overview, metrics)
+        silent_payments(&self.overview, metrics)
     }
 
     fn show(&self, status: &mut Status, _rates: PerSecond) {
         let Some(bitcoin) = &mut status.bitcoin else { return };
-        let birdhouse_electrum::Overview { connections, clients, subscriptions, turns, .. } = &self.overview;
+        let birdhouse_electrum::Overview { connections, clients, subscriptions, .. } = &self.overview;
         bitcoin.connections = count_of(connections.iter().map(|(_, count)| count).sum());
         bitcoin.clients = count_of(*clients);
         bitcoin.subscriptions = count_of(*subscriptions);
-        bitcoin.waiting_clients = count_of(turns.iter().map(|(_, waiting)| waiting.now).sum());
     }
 }
 
@@ -237,24 +235,5 @@ fn silent_payments(overview: &birdhouse_electrum::Overview, metrics: &mut Metric
         "electrum_silent_histories",
         "Histories of silent payments sent to their end.",
         counted.silent_histories,
-    )
-}
-
-fn waits(overview: &birdhouse_electrum::Overview, metrics: &mut MetricsWriter<'_>) -> Written {
-    let turns = &overview.turns;
-    metrics.labelled_gauges(
-        "electrum_waiting_clients",
-        "Turns that are waited for, by clients of all protocols.",
-        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], count_of(waiting.now))),
-    )?;
-    metrics.labelled_counters(
-        "electrum_waits",
-        "Turns that had to be waited for, by resource.",
-        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.turns)),
-    )?;
-    metrics.labelled_counters(
-        "electrum_wait_seconds",
-        "Time that clients waited for a resource.",
-        turns.iter().map(|(resource, waiting)| ([("resource", *resource)], waiting.time.as_secs_f64())),
     )
 }

@@ -68,7 +68,6 @@ fn of_relay(overview: &Overview, health: &Health, rates: PerSecond) -> Relay {
         relay_clients: count_of(overview.clients),
         relay_subscriptions: count_of(overview.subscriptions),
         relay_events: overview.live_events,
-        relay_waiting_clients: count_of(overview.turns.now),
         relay_accepted: Rate { total: accepted, per_s: rates.accepted },
         relay_refused: Rate { total: refused, per_s: rates.refused },
         relay_sent: Rate { total: overview.rows + overview.live_sent, per_s: rates.sent },
@@ -137,16 +136,5 @@ fn queries(overview: &Overview, metrics: &mut MetricsWriter<'_>) -> Written {
         "relay_waiting_event_bytes",
         "Bytes of events that wait to be judged and stored.",
         count_of(overview.waiting_event_bytes),
-    )?;
-    metrics.gauge(
-        "relay_waiting_clients",
-        "Turns of a processor that are waited for, by clients of all protocols.",
-        count_of(overview.turns.now),
-    )?;
-    metrics.counter("relay_waits", "Turns of a processor that had to be waited for.", overview.turns.turns)?;
-    metrics.counter(
-        "relay_wait_seconds",
-        "Time that clients waited for a processor.",
-        overview.turns.time.as_secs_f64(),
     )
 }

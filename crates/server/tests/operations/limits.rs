@@ -40,7 +40,7 @@ fn wallets_and_rest_take_turns_to_call_the_node() {
     };
     let waiting = || {
         let page = server.get("/metrics").body;
-        page.contains("birdhouse_electrum_waiting_clients{resource=\"node\"} 1\n").then_some(())
+        page.contains("birdhouse_waiting_clients{resource=\"node\"} 1\n").then_some(())
     };
     let mut wallet = server.client();
     signal("-STOP");
