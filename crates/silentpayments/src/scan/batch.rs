@@ -1,11 +1,14 @@
 //! Candidates of many rows at once, in lanes.
 //!
-//! Inversions are shared: Montgomery's trick makes one of all groups of lanes. An element that is zero would spoil all
-//! of them. Only the spend key and the labels, which a client chooses, can make one: such lanes get a one instead, and
-//! their rows are computed again with complete formulas.
+//! All rows of a batch do the same step before the next one, so that affine additions share inversions: then an addition
+//! costs half of one with Jacobian coordinates. The doublings of the scan key's multiple would win nothing by that, and
+//! each row makes them alone.
+//!
+//! A zero would spoil the inversions of all. Only the spend key and the labels, which a client chooses, can make one: the
+//! rows of such lanes are computed again with complete formulas.
 
-use crate::scan::curve::{self, Addend, Affine, Jacobian};
-use crate::scan::field::{ONE, canonical, limbs};
+use crate::scan::curve::{self, Affine, Inversions, Jacobian};
+use crate::scan::field::{canonical, limbs};
 use crate::scan::lanes::{Job, Lanes, Limbs, WIDTH_MAX};
 use crate::scan::number::{self, Number, ORDER, PRIME};
 use crate::scan::schedule::{MULTIPLES, Schedule};
@@ -13,14 +16,14 @@ use crate::scan::table::{LOW_WINDOWS, Recoded, Table};
 use crate::tagged;
 use crate::transaction::TWEAK_BYTES;
 
-/// Groups of lanes that share inversions.
-const GROUPS: usize = 64;
+/// Rows that share inversions, of which one costs as much as the additions of fifty rows.
+const BATCH_ROWS: usize = 1024;
 
 /// A scan key, prepared.
 pub(super) struct Prepared {
     pub(super) schedule: Schedule,
     /// The multiples of the highest window with the spend key.
-    pub(super) top: Vec<Addend<Limbs>>,
+    pub(super) top: Vec<Affine<Limbs>>,
     pub(super) labels: Vec<Affine<Limbs>>,
 }
 
@@ -28,17 +31,17 @@ pub(super) struct Prepared {
 pub(super) struct Candidates {
     /// By row: without a label, then of each label. Rows that must be computed again have any values here.
     pub(super) x: Vec<Number>,
-    /// Rows that met an exception of the formulas.
+    /// Rows that met an exception of the formulas, ascending.
     pub(super) exceptions: Vec<usize>,
 }
 
-/// Memory of a batch.
+/// Memory of a batch, by group of lanes.
 struct Scratch<E> {
+    points: Vec<Affine<E>>,
+    addends: Vec<Affine<E>>,
     multiples: Vec<[Affine<E>; MULTIPLES]>,
-    doubles: Vec<Affine<E>>,
-    points: Vec<Jacobian<E>>,
-    elements: Vec<E>,
-    products: Vec<E>,
+    secrets: Vec<Jacobian<E>>,
+    inversions: Inversions<E>,
 }
 
 /// The computation of candidates.
@@ -57,23 +60,36 @@ impl<L: Lanes> Job for Batches<'_, L> {
     fn run(self) -> Self::Output {
         let each = 1 + self.prepared.labels.len();
         let mut found = Candidates { x: vec![[0; 4]; each * self.tweaks.len()], exceptions: Vec::new() };
-        let groups = GROUPS.min(self.tweaks.len().div_ceil(L::WIDTH));
-        let zero = self.lanes.splat(&[0; 5]);
-        let point = Affine { x: zero, y: zero };
-        let mut scratch = Scratch {
-            multiples: vec![[point; MULTIPLES]; groups],
-            doubles: vec![point; groups],
-            points: vec![Jacobian { x: zero, w: zero, z: zero }; groups],
-            elements: vec![zero; groups],
-            products: Vec::with_capacity(groups * each),
-        };
-        let rows = groups * L::WIDTH;
-        for (at, tweaks) in self.tweaks.chunks(rows.max(1)).enumerate() {
-            let batch = Batch { job: &self, tweaks, groups: tweaks.len().div_ceil(L::WIDTH) };
-            let from = at * rows;
-            batch.run(&mut scratch, &mut found, from).map_err(|row| from + row)?;
+        let groups = self.tweaks.len().min(BATCH_ROWS).div_ceil(L::WIDTH);
+        let mut scratch = Scratch::new(groups, self.lanes.splat(&[0; 5]));
+        for (at, tweaks) in self.tweaks.chunks(BATCH_ROWS).enumerate() {
+            let from = at * BATCH_ROWS;
+            let batch = Batch { job: &self, tweaks, from };
+            batch.run(&mut scratch, &mut found).map_err(|row| from + row)?;
         }
         Ok(found)
+    }
+}
+
+impl<E: Copy> Scratch<E> {
+    fn new(groups: usize, any: E) -> Self {
+        let point = Affine { x: any, y: any };
+        Self {
+            points: vec![point; groups],
+            addends: vec![point; groups],
+            multiples: vec![[point; MULTIPLES]; groups],
+            secrets: vec![Jacobian { x: any, w: any, z: any }; groups],
+            inversions: Inversions::new(groups, any),
+        }
+    }
+
+    /// Keeps some groups, without exceptions.
+    fn begin(&mut self, groups: usize) {
+        self.points.truncate(groups);
+        self.addends.truncate(groups);
+        self.multiples.truncate(groups);
+        self.secrets.truncate(groups);
+        self.inversions.exceptions.fill(0);
     }
 }
 
@@ -81,28 +97,30 @@ impl<L: Lanes> Job for Batches<'_, L> {
 struct Batch<'a, L> {
     job: &'a Batches<'a, L>,
     tweaks: &'a [&'a [u8; TWEAK_BYTES]],
-    groups: usize,
+    /// The number of the first row.
+    from: usize,
 }
 
 impl<L: Lanes> Batch<'_, L> {
     #[inline(always)]
-    fn run(&self, scratch: &mut Scratch<L::Element>, found: &mut Candidates, from: usize) -> Result<(), usize> {
-        let f = self.job.lanes;
-        self.read(scratch)?;
+    fn run(&self, scratch: &mut Scratch<L::Element>, found: &mut Candidates) -> Result<(), usize> {
+        scratch.begin(self.tweaks.len().div_ceil(L::WIDTH));
+        self.read(&mut scratch.points)?;
         self.odd_multiples(scratch);
-        for group in 0..self.groups {
-            scratch.points[group] = curve::multiply(f, &self.job.prepared.schedule, &scratch.multiples[group]);
-        }
-        let scalars = self.hash(scratch, found, from);
-        self.candidates(scratch, &scalars, found, from);
+        self.multiply(scratch);
+        let scalars = self.hash(scratch);
+        self.candidates(scratch, &scalars, found);
+        let rows = (0..self.tweaks.len())
+            .filter(|row| scratch.inversions.exceptions[row / L::WIDTH] >> (row % L::WIDTH) & 1 == 1);
+        found.exceptions.extend(rows.map(|row| self.from + row));
         Ok(())
     }
 
     /// Reads tweaks; lanes without a row of their own repeat the last one.
     #[inline(always)]
-    fn read(&self, scratch: &mut Scratch<L::Element>) -> Result<(), usize> {
+    fn read(&self, points: &mut [Affine<L::Element>]) -> Result<(), usize> {
         let f = self.job.lanes;
-        for group in 0..self.groups {
+        for (group, point) in points.iter_mut().enumerate() {
             let mut x = [[0; 5]; WIDTH_MAX];
             let (mut bad, mut odd) = (0, 0);
             for (lane, x) in x[..L::WIDTH].iter_mut().enumerate() {
@@ -122,61 +140,53 @@ impl<L: Lanes> Batch<'_, L> {
             f.store(&y, &mut lanes[..L::WIDTH]);
             let is_odd = |lane: usize| u32::try_from(canonical(&lanes[lane])[0] & 1).expect("one bit");
             let roots: u32 = (0..L::WIDTH).map(|lane| is_odd(lane) << lane).sum();
-            scratch.multiples[group][0] = Affine { x, y: f.select(roots ^ odd, &curve::negate(f, &y), &y) };
+            *point = Affine { x, y: f.select(roots ^ odd, &curve::negate(f, &y), &y) };
         }
         Ok(())
     }
 
-    /// The multiples 3, 5, .., 15 of each tweak. No sum is an exception: a tweak has the order of the curve.
+    /// The multiples 1, 3, .., 15 of each tweak. No sum is an exception: a tweak has the order of the curve.
     #[inline(always)]
     fn odd_multiples(&self, scratch: &mut Scratch<L::Element>) {
         let f = self.job.lanes;
-        let Scratch { multiples, doubles, elements, products, .. } = scratch;
-        let (multiples, elements) = (&mut multiples[..self.groups], &mut elements[..self.groups]);
-        for (element, multiples) in elements.iter_mut().zip(multiples.iter()) {
-            let y = &multiples[0].y;
-            *element = f.sum::<2, 0, 0>(y, y, y);
-        }
-        curve::invert_all(f, elements, products);
-        for group in 0..self.groups {
-            doubles[group] = curve::double_affine(f, &multiples[group][0], &elements[group]);
-        }
-        for at in 1..MULTIPLES {
-            for group in 0..self.groups {
-                let last = &multiples[group][at - 1].x;
-                elements[group] = f.sum::<1, 1, 0>(&doubles[group].x, last, last);
+        let Scratch { points, addends, multiples, inversions, .. } = scratch;
+        addends.copy_from_slice(points);
+        curve::double_all(f, addends, inversions);
+        for at in 0..MULTIPLES {
+            if at > 0 {
+                curve::add_all(f, points, addends, inversions);
             }
-            curve::invert_all(f, elements, products);
-            for group in 0..self.groups {
-                let last = multiples[group][at - 1];
-                multiples[group][at] = curve::add_affine(f, &last, &doubles[group], &elements[group]);
+            for (multiples, point) in multiples.iter_mut().zip(points.iter()) {
+                multiples[at] = *point;
             }
         }
     }
 
+    /// The shared secrets: the scan key times the tweaks.
+    #[inline(always)]
+    fn multiply(&self, scratch: &mut Scratch<L::Element>) {
+        let f = self.job.lanes;
+        for (secret, multiples) in scratch.secrets.iter_mut().zip(&scratch.multiples) {
+            *secret = curve::multiply(f, &self.job.prepared.schedule, multiples);
+        }
+        curve::affine_all(f, &scratch.secrets, &mut scratch.points, &mut scratch.inversions);
+    }
+
     /// Hashes the shared secrets: the scalar of output 0 of each row, recoded.
     #[inline(always)]
-    fn hash(&self, scratch: &mut Scratch<L::Element>, found: &mut Candidates, from: usize) -> Vec<Recoded> {
+    fn hash(&self, scratch: &mut Scratch<L::Element>) -> Vec<Recoded> {
         let f = self.job.lanes;
-        let Scratch { points, elements, products, .. } = scratch;
-        let elements = &mut elements[..self.groups];
-        for (element, point) in elements.iter_mut().zip(points.iter()) {
-            *element = curve::twice_z(f, point);
-        }
-        curve::invert_all(f, elements, products);
-        let mut scalars = vec![Recoded::default(); self.groups * L::WIDTH];
-        for group in 0..self.groups {
-            let point = curve::affine(f, &points[group], &elements[group]);
+        let mut scalars = vec![Recoded::default(); scratch.points.len() * L::WIDTH];
+        for (group, point) in scratch.points.iter().enumerate() {
             let (mut x, mut y) = ([[0; 5]; WIDTH_MAX], [[0; 5]; WIDTH_MAX]);
             f.store(&point.x, &mut x[..L::WIDTH]);
             f.store(&point.y, &mut y[..L::WIDTH]);
             for lane in 0..L::WIDTH {
-                let row = group * L::WIDTH + lane;
                 let scalar = scalar_of(&x[lane], &y[lane]);
                 if scalar != [0; 4] && number::is_below(&scalar, &ORDER) {
-                    scalars[row] = self.job.table.recode(&scalar);
-                } else if row < self.tweaks.len() {
-                    found.exceptions.push(from + row);
+                    scalars[group * L::WIDTH + lane] = self.job.table.recode(&scalar);
+                } else {
+                    scratch.inversions.exceptions[group] |= 1 << lane;
                 }
             }
         }
@@ -185,75 +195,63 @@ impl<L: Lanes> Batch<'_, L> {
 
     /// The spend key plus multiples of the generator, then plus labels.
     #[inline(always)]
-    fn candidates(&self, scratch: &mut Scratch<L::Element>, scalars: &[Recoded], found: &mut Candidates, from: usize) {
+    fn candidates(&self, scratch: &mut Scratch<L::Element>, scalars: &[Recoded], found: &mut Candidates) {
         let f = self.job.lanes;
-        let Scratch { points, doubles, elements, products, .. } = scratch;
-        let one = f.splat(&ONE);
-        let each = 1 + self.job.prepared.labels.len();
-        for (group, scalars) in scalars.chunks_exact(L::WIDTH).enumerate() {
-            points[group] = self.unlabelled(scalars);
-            let z = curve::twice_z(f, &points[group]);
-            let zeros = f.zeros(&z);
-            self.add_exceptions(zeros, group, found, from);
-            elements[group] = f.select(zeros, &one, &z);
+        let Scratch { points, addends, inversions, .. } = scratch;
+        for (point, scalars) in points.iter_mut().zip(scalars.chunks_exact(L::WIDTH)) {
+            *point = load(f, |lane| &self.job.prepared.top[scalars[lane].top()]);
         }
-        curve::invert_all(f, &mut elements[..self.groups], products);
-        for group in 0..self.groups {
-            doubles[group] = curve::affine(f, &points[group], &elements[group]);
-            self.store(&doubles[group].x, group, &mut found.x[from * each..], 0);
-        }
-        for (at, label) in (1..).zip(&self.job.prepared.labels) {
-            let (x, y) = (f.splat(&label.x), f.splat(&label.y));
-            for group in 0..self.groups {
-                let point = &doubles[group];
-                let difference = f.sum::<1, 1, 0>(&x, &point.x, &point.x);
-                let zeros = f.zeros(&difference);
-                self.add_exceptions(zeros, group, found, from);
-                elements[group] = f.select(zeros, &one, &difference);
-            }
-            curve::invert_all(f, &mut elements[..self.groups], products);
-            for group in 0..self.groups {
-                let sum = curve::add_affine(f, &doubles[group], &Affine { x, y }, &elements[group]);
-                self.store(&sum.x, group, &mut found.x[from * each..], at);
-            }
-        }
-    }
-
-    /// The candidates without a label of one group.
-    #[inline(always)]
-    fn unlabelled(&self, scalars: &[Recoded]) -> Jacobian<L::Element> {
-        let f = self.job.lanes;
-        let top: [&Addend<Limbs>; WIDTH_MAX] =
-            std::array::from_fn(|lane| &self.job.prepared.top[scalars[lane % L::WIDTH].top()]);
-        let first = Addend { x: f.load(|lane| &top[lane].x), w: f.load(|lane| &top[lane].w) };
-        let mut point = first.point(&f.splat(&ONE));
         for window in 0..LOW_WINDOWS {
-            let digits: [_; WIDTH_MAX] =
-                std::array::from_fn(|lane| self.job.table.digit(&scalars[lane % L::WIDTH], window));
-            let (x, w) = (f.load(|lane| &digits[lane].entry.x), f.load(|lane| &digits[lane].entry.w));
-            let negative = (0..L::WIDTH).map(|lane| u32::from(digits[lane].is_negative) << lane).sum();
-            point = curve::add(f, &point, &Addend { x, w: f.select(negative, &curve::negate(f, &w), &w) });
+            for (addend, scalars) in addends.iter_mut().zip(scalars.chunks_exact(L::WIDTH)) {
+                *addend = self.digits(scalars, window);
+            }
+            curve::add_all(f, points, addends, inversions);
         }
-        point
+        self.store(points, found, 0);
+        for (at, label) in (1..).zip(&self.job.prepared.labels) {
+            addends.fill(load(f, |_| label));
+            // The sum of both does not depend on their order.
+            curve::add_all(f, addends, points, inversions);
+            self.store(addends, found, at);
+        }
     }
 
+    /// A digit of each lane's scalar, times its power of two and the generator.
     #[inline(always)]
-    fn add_exceptions(&self, lanes: u32, group: usize, found: &mut Candidates, from: usize) {
-        let rows = (0..L::WIDTH).filter(|lane| lanes >> lane & 1 == 1).map(|lane| group * L::WIDTH + lane);
-        found.exceptions.extend(rows.filter(|row| *row < self.tweaks.len()).map(|row| from + row));
+    fn digits(&self, scalars: &[Recoded], window: usize) -> Affine<L::Element> {
+        let f = self.job.lanes;
+        let (mut entries, mut negative) = ([&self.job.prepared.top[0]; WIDTH_MAX], 0);
+        for (lane, scalar) in scalars.iter().enumerate() {
+            let digit = self.job.table.digit(scalar, window);
+            entries[lane] = digit.entry;
+            negative |= u32::from(digit.is_negative) << lane;
+        }
+        let Affine { x, y } = load(f, |lane| entries[lane]);
+        Affine { x, y: f.select(negative, &curve::negate(f, &y), &y) }
     }
 
-    /// Stores a candidate of each row of a group.
+    /// Stores a candidate of each row.
     #[inline(always)]
-    fn store(&self, x: &L::Element, group: usize, found: &mut [Number], candidate: usize) {
+    fn store(&self, points: &[Affine<L::Element>], found: &mut Candidates, candidate: usize) {
         let each = 1 + self.job.prepared.labels.len();
-        let mut lanes: [Limbs; WIDTH_MAX] = [[0; 5]; WIDTH_MAX];
-        self.job.lanes.store(x, &mut lanes[..L::WIDTH]);
-        let rows = group * L::WIDTH..self.tweaks.len().min((group + 1) * L::WIDTH);
-        for (row, lane) in rows.zip(&lanes) {
-            found[row * each + candidate] = canonical(lane);
+        for (point, rows) in points.iter().zip(found.x[self.from * each..].chunks_mut(L::WIDTH * each)) {
+            let mut lanes: [Limbs; WIDTH_MAX] = [[0; 5]; WIDTH_MAX];
+            self.job.lanes.store(&point.x, &mut lanes[..L::WIDTH]);
+            for (row, lane) in rows.chunks_exact_mut(each).zip(&lanes) {
+                row[candidate] = canonical(lane);
+            }
         }
     }
+}
+
+/// Loads a point by lane.
+#[inline(always)]
+fn load<'a, L: Lanes>(f: L, point: impl Fn(usize) -> &'a Affine<Limbs>) -> Affine<L::Element> {
+    let mut points: [&Affine<Limbs>; WIDTH_MAX] = [point(0); WIDTH_MAX];
+    for (lane, slot) in points[..L::WIDTH].iter_mut().enumerate() {
+        *slot = point(lane);
+    }
+    Affine { x: f.load(|lane| &points[lane].x), y: f.load(|lane| &points[lane].y) }
 }
 
 /// The hash of a shared secret, as a number.

@@ -1,7 +1,8 @@
 //! Points of the curve y² = x³ + 7 in lanes.
 //!
-//! The formulas have exceptions: an addition of equal or opposite points, or of infinity. Nothing here tests for them.
-//! After an exception the z coordinate is zero, and stays zero; callers look at it in the end.
+//! The formulas have exceptions: an addition of equal or opposite points, or of infinity. Affine additions, which share
+//! inversions, note the lanes that meet one. Jacobian additions do not: their callers have proved that there is none, and
+//! after one the z coordinate is zero, and stays zero.
 
 use crate::scan::field::ONE;
 use crate::scan::lanes::{Lanes, Limbs};
@@ -21,8 +22,6 @@ pub(super) struct Affine<E> {
 }
 
 /// The point (x / z², w / (2 z³)). With twice the y coordinate no step has to be halved, nor multiplied by eight.
-///
-/// Magnitudes are at most four.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Jacobian<E> {
     pub(super) x: E,
@@ -54,10 +53,10 @@ fn double<L: Lanes>(f: L, point: &Jacobian<L::Element>) -> Jacobian<L::Element> 
     let z3 = f.multiply(w, z);
     let c = f.square(&b);
     let s = f.multiply(x, &b);
-    let e = f.lazy::<3, 0, 0>(&a, &a);
-    let x3 = f.lazy::<1, 2, 3>(&f.square(&e), &s);
-    let product = f.multiply(&e, &f.lazy::<1, 1, 5>(&s, &x3));
-    Jacobian { x: x3, w: f.lazy::<2, 1, 2>(&product, &c), z: z3 }
+    let e = f.sum::<3, 0, 0>(&a, &a, &a);
+    let x3 = f.sum::<1, 2, 0>(&f.square(&e), &s, &s);
+    let product = f.multiply(&e, &f.sum::<1, 1, 0>(&s, &x3, &x3));
+    Jacobian { x: x3, w: f.sum::<2, 1, 0>(&product, &c, &c), z: z3 }
 }
 
 /// The sum of two points that are neither equal nor opposite.
@@ -66,43 +65,136 @@ pub(super) fn add<L: Lanes>(f: L, point: &Jacobian<L::Element>, addend: &Addend<
     let Jacobian { x, w, z } = point;
     let zz = f.square(z);
     let zzz = f.multiply(&zz, z);
-    let h = f.lazy::<1, 1, 5>(&f.multiply(&addend.x, &zz), x);
-    let r = f.lazy::<1, 1, 5>(&f.multiply(&addend.w, &zzz), w);
+    let h = f.sum::<1, 1, 0>(&f.multiply(&addend.x, &zz), x, x);
+    let r = f.sum::<1, 1, 0>(&f.multiply(&addend.w, &zzz), w, w);
     let hh = f.square(&h);
-    let i = f.lazy::<4, 0, 0>(&hh, &hh);
+    let i = f.sum::<4, 0, 0>(&hh, &hh, &hh);
     let j = f.multiply(&h, &i);
     let v = f.multiply(x, &i);
     let x3 = f.sum::<1, 1, 2>(&f.square(&r), &j, &v);
-    let product = f.multiply(&r, &f.lazy::<1, 1, 2>(&v, &x3));
+    let product = f.multiply(&r, &f.sum::<1, 1, 0>(&v, &x3, &x3));
     let wj = f.multiply(w, &j);
     let zh = f.multiply(z, &h);
-    Jacobian { x: x3, w: f.sum::<2, 2, 0>(&product, &wj, &wj), z: f.lazy::<2, 0, 0>(&zh, &zh) }
+    Jacobian { x: x3, w: f.sum::<2, 2, 0>(&product, &wj, &wj), z: f.sum::<2, 0, 0>(&zh, &zh, &zh) }
+}
+
+/// Memory of inversions that are shared: Montgomery's trick makes one of all.
+pub(super) struct Inversions<E> {
+    pub(super) elements: Vec<E>,
+    products: Vec<E>,
+    /// Lanes of which an element was zero.
+    pub(super) exceptions: Vec<u32>,
+}
+
+impl<E: Copy> Inversions<E> {
+    /// Memory for some elements at once; `any` is any element.
+    pub(super) fn new(elements: usize, any: E) -> Self {
+        Self { elements: vec![any; elements], products: vec![any; elements], exceptions: vec![0; elements] }
+    }
+
+    /// Replaces the first elements by their inverses. A zero would spoil all: it becomes a one, and an exception.
+    #[inline(always)]
+    pub(super) fn invert<L: Lanes<Element = E>>(&mut self, f: L, count: usize) {
+        let mut product = self.multiply(f, count);
+        if f.zeros(&product) != 0 {
+            let one = f.splat(&ONE);
+            for (element, exceptions) in self.elements[..count].iter_mut().zip(&mut self.exceptions) {
+                let zeros = f.zeros(element);
+                *exceptions |= zeros;
+                *element = f.select(zeros, &one, element);
+            }
+            product = self.multiply(f, count);
+        }
+        let mut inverse = power(f, &product, INVERSE);
+        for (element, before) in self.elements[..count].iter_mut().zip(&self.products[..count]).rev() {
+            let inverted = f.multiply(&inverse, before);
+            inverse = f.multiply(&inverse, element);
+            *element = inverted;
+        }
+    }
+
+    /// The product of the first elements; keeps those of the elements before each.
+    #[inline(always)]
+    fn multiply<L: Lanes<Element = E>>(&mut self, f: L, count: usize) -> E {
+        let mut product = f.splat(&ONE);
+        for (element, before) in self.elements[..count].iter().zip(&mut self.products) {
+            *before = product;
+            product = f.multiply(&product, element);
+        }
+        product
+    }
+}
+
+/// Doubles each point.
+#[inline(always)]
+pub(super) fn double_all<L: Lanes>(f: L, points: &mut [Affine<L::Element>], inversions: &mut Inversions<L::Element>) {
+    for (element, point) in inversions.elements.iter_mut().zip(points.iter()) {
+        *element = f.sum::<2, 0, 0>(&point.y, &point.y, &point.y);
+    }
+    inversions.invert(f, points.len());
+    for (point, inverse) in points.iter_mut().zip(&inversions.elements) {
+        *point = double_affine(f, point, inverse);
+    }
+}
+
+/// Adds to each point an addend. Lanes of equal or opposite points are exceptions, and get any point.
+#[inline(always)]
+pub(super) fn add_all<L: Lanes>(
+    f: L,
+    points: &mut [Affine<L::Element>],
+    addends: &[Affine<L::Element>],
+    inversions: &mut Inversions<L::Element>,
+) {
+    for (element, (point, addend)) in inversions.elements.iter_mut().zip(points.iter().zip(addends)) {
+        *element = f.sum::<1, 1, 0>(&addend.x, &point.x, &point.x);
+    }
+    inversions.invert(f, points.len());
+    for (inverse, (point, addend)) in inversions.elements.iter().zip(points.iter_mut().zip(addends)) {
+        *point = add_affine(f, point, addend, inverse);
+    }
+}
+
+/// The affine forms. Infinity is an exception, and gets any point.
+#[inline(always)]
+pub(super) fn affine_all<L: Lanes>(
+    f: L,
+    points: &[Jacobian<L::Element>],
+    affine: &mut [Affine<L::Element>],
+    inversions: &mut Inversions<L::Element>,
+) {
+    for (element, point) in inversions.elements.iter_mut().zip(points) {
+        *element = f.sum::<2, 0, 0>(&point.z, &point.z, &point.z);
+    }
+    inversions.invert(f, points.len());
+    for ((affine, point), inverse) in affine.iter_mut().zip(points).zip(&inversions.elements) {
+        *affine = self::affine(f, point, inverse);
+    }
 }
 
 /// The point that a line through two points meets, mirrored; `inverse` is of the difference of their x coordinates.
 #[inline(always)]
-pub(super) fn add_affine<L: Lanes>(
+fn add_affine<L: Lanes>(
     f: L,
     a: &Affine<L::Element>,
     b: &Affine<L::Element>,
     inverse: &L::Element,
 ) -> Affine<L::Element> {
-    let slope = f.multiply(&f.lazy::<1, 1, 2>(&b.y, &a.y), inverse);
+    let slope = f.multiply(&f.sum::<1, 1, 0>(&b.y, &a.y, &a.y), inverse);
     through(f, a, &b.x, &slope)
 }
 
 /// Twice a point; `inverse` is of twice its y coordinate.
 #[inline(always)]
-pub(super) fn double_affine<L: Lanes>(f: L, point: &Affine<L::Element>, inverse: &L::Element) -> Affine<L::Element> {
+fn double_affine<L: Lanes>(f: L, point: &Affine<L::Element>, inverse: &L::Element) -> Affine<L::Element> {
     let square = f.square(&point.x);
-    let slope = f.multiply(&f.lazy::<3, 0, 0>(&square, &square), inverse);
+    let slope = f.multiply(&f.sum::<3, 0, 0>(&square, &square, &square), inverse);
     through(f, point, &point.x, &slope)
 }
 
 #[inline(always)]
 fn through<L: Lanes>(f: L, point: &Affine<L::Element>, other_x: &L::Element, slope: &L::Element) -> Affine<L::Element> {
     let x = f.sum::<1, 1, 1>(&f.square(slope), &point.x, other_x);
-    let product = f.multiply(slope, &f.lazy::<1, 1, 2>(&point.x, &x));
+    let product = f.multiply(slope, &f.sum::<1, 1, 0>(&point.x, &x, &x));
     Affine { x, y: f.sum::<1, 1, 0>(&product, &point.y, &point.y) }
 }
 
@@ -150,19 +242,11 @@ pub(super) fn multiply<L: Lanes>(
 
 /// The affine form, by the inverse of twice the z coordinate.
 #[inline(always)]
-pub(super) fn affine<L: Lanes>(f: L, point: &Jacobian<L::Element>, inverse: &L::Element) -> Affine<L::Element> {
+fn affine<L: Lanes>(f: L, point: &Jacobian<L::Element>, inverse: &L::Element) -> Affine<L::Element> {
     // (4 x, 4 w, 2 z) is the same point with its own y coordinate.
     let square = f.square(inverse);
-    let square = f.lazy::<4, 0, 0>(&square, &square);
+    let square = f.sum::<4, 0, 0>(&square, &square, &square);
     Affine { x: f.multiply(&point.x, &square), y: f.multiply(&point.w, &f.multiply(&square, inverse)) }
-}
-
-/// Twice the z coordinate.
-#[inline(always)]
-pub(super) fn twice_z<L: Lanes>(f: L, point: &Jacobian<L::Element>) -> L::Element {
-    let one = f.splat(&ONE);
-    let two = f.sum::<2, 0, 0>(&one, &one, &one);
-    f.multiply(&point.z, &two)
 }
 
 /// A root of x³ + 7, and the lanes where this is not a square, so that no point has this x coordinate.
@@ -175,23 +259,6 @@ pub(super) fn lift<L: Lanes>(f: L, x: &L::Element) -> (L::Element, u32) {
     let root = power(f, &square, SQUARE_ROOT);
     let difference = f.sum::<1, 1, 0>(&f.square(&root), &square, &square);
     (root, f.all() & !f.zeros(&difference))
-}
-
-/// Replaces elements, none of which may be zero, by their inverses. `products` is memory.
-#[inline(always)]
-pub(super) fn invert_all<L: Lanes>(f: L, elements: &mut [L::Element], products: &mut Vec<L::Element>) {
-    let mut product = f.splat(&ONE);
-    products.clear();
-    for element in elements.iter() {
-        products.push(product);
-        product = f.multiply(&product, element);
-    }
-    let mut inverse = power(f, &product, INVERSE);
-    for (element, before) in elements.iter_mut().zip(products.iter()).rev() {
-        let inverted = f.multiply(&inverse, before);
-        inverse = f.multiply(&inverse, element);
-        *element = inverted;
-    }
 }
 
 /// Squarings, then a product with an earlier power, which is counted from the base.

@@ -3,7 +3,7 @@
 //! The prime is 2^256 - 2^32 - 977, so what lies above 2^256 is folded down by one small product.
 
 use crate::scan::lanes::{Job, Lanes, Limbs};
-use crate::scan::number::{self, Number, PRIME, low};
+use crate::scan::number::{self, Number, PRIME};
 
 /// The bits of a limb.
 pub(super) const MASK: u64 = (1 << 52) - 1;
@@ -16,7 +16,7 @@ pub(super) const FOLD_LIMB: u64 = FOLD << 4;
 /// The limbs of the prime.
 pub(super) const PRIME_LIMBS: Limbs = [0xf_fffe_ffff_fc2f, MASK, MASK, MASK, TOP];
 
-/// A multiple of the prime, limb by limb. Its limbs are above those of any element with a magnitude of one less.
+/// A multiple of the prime, limb by limb. Its limbs are above those of the sum of one reduced element less.
 pub(super) const fn primes(times: u64) -> Limbs {
     let [a, b, c, d, e] = PRIME_LIMBS;
     [times * a, times * b, times * c, times * d, times * e]
@@ -64,6 +64,9 @@ impl Lanes for One {
 
     #[inline(always)]
     fn run<J: Job>(self, job: J) -> J::Output {
+        #[cfg(target_arch = "x86_64")]
+        return crate::scan::ifma::run_with_bmi2(job);
+        #[cfg(not(target_arch = "x86_64"))]
         job.run()
     }
 
@@ -80,13 +83,15 @@ impl Lanes for One {
 
     #[inline(always)]
     fn multiply(self, a: &Number, b: &Number) -> Number {
-        let mut product = [0; 8];
+        // Low and high words of the products in two chains of carries each: a word costs one addition, not two.
+        let mut product = [0_u64; 8];
         for i in 0..4 {
-            let mut carry = 0;
+            let (mut lows, mut highs) = ([0; 4], [0; 4]);
             for j in 0..4 {
-                (product[i + j], carry) = a[i].carrying_mul_add(b[j], product[i + j], carry);
+                (lows[j], highs[j]) = a[i].carrying_mul(b[j], 0);
             }
-            product[i + 4] = carry;
+            product[i + 4] = u64::from(add_to(&mut product[i..], &lows));
+            add_to(&mut product[i + 1..], &highs);
         }
         fold(&product)
     }
@@ -118,21 +123,17 @@ impl Lanes for One {
 
     #[inline(always)]
     fn sum<const A: u64, const B: u64, const C: u64>(self, a: &Number, b: &Number, c: &Number) -> Number {
-        // Minus a number is its complement, minus 2^256 - 1; the constant makes up for the latter by primes.
-        let constant = const { prime_minus((B + C) * (FOLD - 1)) };
-        let times = |factor: u64, word: u64| u128::from(factor) * u128::from(word);
-        let (mut words, mut carry) = ([0; 4], 0);
-        for at in 0..4 {
-            let terms = times(A, a[at]) + times(B, !b[at]) + times(C, !c[at]);
-            let sum = terms + u128::from(constant[at]) + u128::from(carry);
-            (words[at], carry) = (low(sum), low(sum >> 64));
+        let mut sum = times::<A>(a);
+        if B > 0 {
+            sum = minus(sum, times::<B>(b));
         }
-        fold_carry(words, carry)
-    }
-
-    #[inline(always)]
-    fn lazy<const A: u64, const B: u64, const PRIMES: u64>(self, a: &Number, b: &Number) -> Number {
-        self.sum::<A, B, 0>(a, b, b)
+        if C > 0 {
+            sum = minus(sum, times::<C>(c));
+        }
+        // What is above 2^256 is between -16 and 8, and after a fold -1, 0 or 1. Not zero, it leaves a number within 2^38
+        // of 0 or of 2^256, so that the second fold stays in the first word.
+        let ([a, b, c, d], above) = fold_signed(sum);
+        [a.wrapping_add(above.wrapping_mul(FOLD)), b, c, d]
     }
 
     #[inline(always)]
@@ -142,8 +143,24 @@ impl Lanes for One {
 
     #[inline(always)]
     fn select(self, mask: u32, yes: &Number, no: &Number) -> Number {
-        if mask & 1 == 1 { *yes } else { *no }
+        // No branch: the mask is often a random bit.
+        let bits = sign(u64::from(mask) << 63);
+        let mut selected = *no;
+        for (selected, yes) in selected.iter_mut().zip(yes) {
+            *selected ^= (*selected ^ yes) & bits;
+        }
+        selected
     }
+}
+
+/// Adds to the first four words; returns the carry.
+#[inline(always)]
+fn add_to(words: &mut [u64], addend: &Number) -> bool {
+    let mut carry = false;
+    for at in 0..4 {
+        (words[at], carry) = words[at].carrying_add(addend[at], carry);
+    }
+    carry
 }
 
 /// Reduces a product: what is above 2^256 is folded down.
@@ -170,7 +187,50 @@ fn fold_carry([a, b, c, d]: Number, times: u64) -> Number {
     [a, b.wrapping_add(u64::from(carry)), c, d]
 }
 
-/// The prime minus a small number.
-const fn prime_minus(number: u64) -> Number {
-    [PRIME[0] - number, PRIME[1], PRIME[2], PRIME[3]]
+/// A small multiple of a number, and what is above 2^256.
+#[inline(always)]
+fn times<const N: u64>(number: &Number) -> (Number, u64) {
+    const { assert!(matches!(N, 0 | 1 | 2 | 3 | 4 | 8)) };
+    let [a, b, c, d] = *number;
+    match N {
+        0 => ([0; 4], 0),
+        1 => (*number, 0),
+        3 => {
+            let (twice, above) = times::<2>(number);
+            let (sum, carry) = number::add(&twice, number);
+            (sum, above.wrapping_add(u64::from(carry)))
+        }
+        _ => {
+            let left = N.trailing_zeros();
+            let right = 64 - left;
+            ([a << left, b << left | a >> right, c << left | b >> right, d << left | c >> right], d >> right)
+        }
+    }
+}
+
+/// A difference; what is above 2^256 has a sign.
+#[inline(always)]
+fn minus((a, above): (Number, u64), (b, more): (Number, u64)) -> (Number, u64) {
+    let (mut difference, mut borrow) = ([0; 4], false);
+    for at in 0..4 {
+        (difference[at], borrow) = a[at].borrowing_sub(b[at], borrow);
+    }
+    (difference, above.wrapping_sub(more).wrapping_sub(u64::from(borrow)))
+}
+
+/// Folds down what is above 2^256, a small number with a sign.
+#[inline(always)]
+fn fold_signed(([a, b, c, d], above): (Number, u64)) -> (Number, u64) {
+    let sign = sign(above);
+    let (a, carry) = a.carrying_add(above.wrapping_mul(FOLD), false);
+    let (b, carry) = b.carrying_add(sign, carry);
+    let (c, carry) = c.carrying_add(sign, carry);
+    let (d, carry) = d.carrying_add(sign, carry);
+    ([a, b, c, d], sign.wrapping_add(u64::from(carry)))
+}
+
+/// All bits of a number below zero, none of another.
+#[inline(always)]
+fn sign(number: u64) -> u64 {
+    (number.cast_signed() >> 63).cast_unsigned()
 }

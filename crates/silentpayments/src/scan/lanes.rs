@@ -1,8 +1,7 @@
 //! Arithmetic in the field of the curve on several elements side by side, one a lane.
 //!
 //! The algorithms above are written once for any number of lanes. Elements have five limbs of 52 bits. *Reduced* limbs
-//! are below 2^52, the last one at most a little above 2^48, so that the value is below twice the prime. With one lane
-//! sums need not be reduced before they are multiplied: an element of *magnitude* m has limbs of at most m times those.
+//! are below 2^52, the last one at most a little above 2^48, so that the value is below twice the prime.
 
 /// The limbs of one element, the least significant first.
 pub(super) type Limbs = [u64; 5];
@@ -17,8 +16,7 @@ pub(super) trait Job {
     fn run(self) -> Self::Output;
 }
 
-/// A way to compute with elements. Every result is reduced, but for that of [`Lanes::lazy`]. The magnitudes of two
-/// factors may have a product of at most 50.
+/// A way to compute with elements. Every element is reduced.
 pub(super) trait Lanes: Copy {
     /// Number of lanes.
     const WIDTH: usize;
@@ -42,10 +40,6 @@ pub(super) trait Lanes: Copy {
         b: &Self::Element,
         c: &Self::Element,
     ) -> Self::Element;
-    /// `A * a - B * b`, perhaps with a magnitude of `A` times that of `a` plus `PRIMES`, which is above `B` times the
-    /// magnitude of `b`. The constants `A` and `B` are as in `sum`, which takes reduced elements alone.
-    fn lazy<const A: u64, const B: u64, const PRIMES: u64>(self, a: &Self::Element, b: &Self::Element)
-    -> Self::Element;
     /// The lanes that are zero.
     fn zeros(self, a: &Self::Element) -> u32;
     /// The first element in the lanes of a mask, the second in others.
@@ -122,19 +116,6 @@ impl<L: Lanes, const N: usize> Lanes for Times<L, N> {
         let mut sum = *a;
         for (sum, (b, c)) in sum.iter_mut().zip(b.iter().zip(c)) {
             *sum = self.0.sum::<A, B, C>(sum, b, c);
-        }
-        sum
-    }
-
-    #[inline(always)]
-    fn lazy<const A: u64, const B: u64, const PRIMES: u64>(
-        self,
-        a: &Self::Element,
-        b: &Self::Element,
-    ) -> Self::Element {
-        let mut sum = *a;
-        for (sum, b) in sum.iter_mut().zip(b) {
-            *sum = self.0.lazy::<A, B, PRIMES>(sum, b);
         }
         sum
     }

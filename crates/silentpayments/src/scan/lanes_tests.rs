@@ -3,7 +3,7 @@
 use num_bigint::BigUint;
 use secp256k1::{PublicKey, SECP256K1, Scalar, SecretKey};
 
-use crate::scan::curve::{self, Addend, Affine, Jacobian};
+use crate::scan::curve::{self, Addend, Affine, Inversions, Jacobian};
 use crate::scan::field::{MASK, ONE, One, TOP, canonical};
 use crate::scan::lanes::{Lanes, Limbs, Times};
 use crate::scan::number::{self, LAMBDA, Number, ORDER, PRIME};
@@ -89,11 +89,11 @@ fn check_field<L: Lanes>(f: L) {
         same("a - 8b", &f.sum::<1, 8, 0>(&x, &y, &y), &|lane| p(lane) + minus(q(lane) * 8_u32));
         same("a - b - 2a", &f.sum::<1, 1, 2>(&x, &y, &x), &|lane| p(lane) + minus(q(lane) + p(lane) * 2_u32));
         same("a - b - a", &f.sum::<1, 1, 1>(&x, &y, &x), &|lane| minus(q(lane)));
-        let (three, four) = (f.lazy::<3, 0, 0>(&x, &x), f.lazy::<4, 2, 3>(&y, &x));
+        let (three, four) = (f.sum::<3, 0, 0>(&x, &x, &x), f.sum::<4, 2, 0>(&y, &x, &x));
         let times_four = |lane: usize| q(lane) * 4_u32 + minus(p(lane) * 2_u32);
         same("3a (4b - 2a)", &f.multiply(&three, &four), &|lane| p(lane) * 3_u32 * times_four(lane));
         same("(4b - 2a)^2", &f.square(&four), &|lane| times_four(lane).pow(2));
-        let small = f.lazy::<1, 1, 5>(&x, &f.lazy::<1, 2, 3>(&y, &x));
+        let small = f.sum::<1, 1, 0>(&x, &f.sum::<1, 2, 0>(&y, &x, &x), &f.sum::<1, 2, 0>(&y, &x, &x));
         let expected = |lane: usize| p(lane) * 3_u32 + minus(q(lane));
         same("(3a - b)^2, nearly the most", &f.square(&small), &|lane| expected(lane).pow(2));
         same("(3a - b)(4b - 2a)", &f.multiply(&small, &four), &|lane| expected(lane) * times_four(lane));
@@ -108,12 +108,15 @@ fn check_field<L: Lanes>(f: L) {
             assert_eq!(canonical(selected), canonical(&chosen), "selected in lane {lane}");
         }
     });
-    let mut inverses: Vec<_> = elements().iter().map(|limbs| f.splat(limbs)).filter(|x| f.zeros(x) == 0).collect();
-    let inverted = inverses.clone();
-    curve::invert_all(f, &mut inverses, &mut Vec::new());
-    for (element, inverse) in inverted.iter().zip(&inverses) {
-        let product = f.multiply(element, inverse);
-        assert!(stored(f, &product).iter().all(|limbs| canonical(limbs) == [1, 0, 0, 0]));
+    let inverted: Vec<_> = elements().iter().map(|limbs| f.splat(limbs)).collect();
+    let mut inversions = Inversions::new(inverted.len(), inverted[0]);
+    inversions.elements.copy_from_slice(&inverted);
+    inversions.invert(f, inverted.len());
+    for (at, element) in inverted.iter().enumerate() {
+        let is_zero = f.zeros(element) != 0;
+        assert_eq!(inversions.exceptions[at], if is_zero { f.all() } else { 0 });
+        let product = f.multiply(element, &inversions.elements[at]);
+        assert!(is_zero || stored(f, &product).iter().all(|limbs| canonical(limbs) == [1, 0, 0, 0]));
     }
 }
 
@@ -128,16 +131,19 @@ fn point<L: Lanes>(f: L, keys: &[PublicKey]) -> Affine<L::Element> {
 
 /// The points of lanes; `None` for infinity and after an exception.
 fn keys<L: Lanes>(f: L, point: &Jacobian<L::Element>) -> Vec<Option<PublicKey>> {
-    let z = curve::twice_z(f, point);
-    let zeros = f.zeros(&z);
-    let mut inverse = [f.select(zeros, &f.splat(&ONE), &z)];
-    curve::invert_all(f, &mut inverse, &mut Vec::new());
-    let point = curve::affine(f, point, &inverse[0]);
+    let mut inversions = Inversions::new(1, point.x);
+    let mut affine = [Affine { x: point.x, y: point.w }];
+    curve::affine_all(f, &[*point], &mut affine, &mut inversions);
+    affine_keys(f, &affine[0], inversions.exceptions[0])
+}
+
+/// The points of lanes, but for some that are `None`.
+fn affine_keys<L: Lanes>(f: L, point: &Affine<L::Element>, without: u32) -> Vec<Option<PublicKey>> {
     let (x, y) = (stored(f, &point.x), stored(f, &point.y));
     let coordinate = |limbs: &Limbs| number::to_be_bytes(&canonical(limbs));
     let key = |lane: usize| {
         let bytes = [&[4][..], &coordinate(&x[lane]), &coordinate(&y[lane])].concat();
-        (zeros >> lane & 1 == 0).then(|| PublicKey::from_slice(&bytes).unwrap())
+        (without >> lane & 1 == 0).then(|| PublicKey::from_slice(&bytes).unwrap())
     };
     (0..L::WIDTH).map(key).collect()
 }
@@ -164,6 +170,23 @@ fn check_points<L: Lanes>(f: L) {
         let expected = (lane > 1).then(|| first[lane].combine(&second[lane]).unwrap());
         assert_eq!(sum, expected, "lane {lane}");
         assert_eq!(after, expected.map(|sum| sum.combine(&key(99)).unwrap()), "an exception stays one");
+    }
+    let mut inversions = Inversions::new(2, one);
+    let mut sums = [a, point(f, &second)];
+    curve::add_all(f, &mut sums, &[point(f, &second), point(f, &vec![key(99); L::WIDTH])], &mut inversions);
+    for (group, (sums, terms)) in sums.iter().zip([(&first, &second), (&second, &vec![key(99); L::WIDTH])]).enumerate()
+    {
+        let exceptions = inversions.exceptions[group];
+        assert_eq!(exceptions, if group == 0 { 0b11 } else { 0 }, "equal and opposite points");
+        for (lane, sum) in affine_keys(f, sums, exceptions).into_iter().enumerate() {
+            let expected = (exceptions >> lane & 1 == 0).then(|| terms.0[lane].combine(&terms.1[lane]).unwrap());
+            assert_eq!(sum, expected, "lane {lane} of group {group}");
+        }
+    }
+    let mut doubled = [a];
+    curve::double_all(f, &mut doubled, &mut inversions);
+    for (lane, sum) in affine_keys(f, &doubled[0], 0).into_iter().enumerate() {
+        assert_eq!(sum, Some(first[lane].combine(&first[lane]).unwrap()), "twice lane {lane}");
     }
     let infinity = Jacobian { x: one, w: one, z: f.splat(&[0; 5]) };
     assert!(keys(f, &curve::add(f, &infinity, &b)).iter().all(Option::is_none), "infinity plus a point");

@@ -38,12 +38,11 @@ pub(super) fn is_below(number: &Number, bound: &Number) -> bool {
 }
 
 /// The sum modulo 2^256, and its carry.
-fn add(a: &Number, b: &Number) -> (Number, bool) {
+#[inline(always)]
+pub(super) fn add(a: &Number, b: &Number) -> (Number, bool) {
     let (mut sum, mut carry) = ([0; 4], false);
-    for (sum, (a, b)) in sum.iter_mut().zip(a.iter().zip(b)) {
-        let (partial, first) = a.overflowing_add(*b);
-        let (total, second) = partial.overflowing_add(u64::from(carry));
-        (*sum, carry) = (total, first | second);
+    for at in 0..4 {
+        (sum[at], carry) = a[at].carrying_add(b[at], carry);
     }
     (sum, carry)
 }

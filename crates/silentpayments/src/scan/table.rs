@@ -7,18 +7,18 @@
 
 use secp256k1::{PublicKey, SECP256K1, SecretKey};
 
-use crate::scan::curve::{Addend, Affine, add_affine, double_affine, invert_all};
+use crate::scan::curve::{Affine, Inversions, add_all, double_all};
 use crate::scan::field::{One, limbs};
-use crate::scan::lanes::{Lanes as _, Limbs};
+use crate::scan::lanes::Limbs;
 use crate::scan::number::{self, Number};
 
 /// A point that no table holds.
 type Point = Affine<Number>;
 /// A point of a table.
-type Entry = Addend<Limbs>;
+type Entry = Affine<Limbs>;
 
-/// Bits of a window. Larger windows need fewer additions, but the table (1 MB) leaves the second cache: with 13 bits a
-/// row took a seventh longer.
+/// Bits of a window. Larger windows need fewer additions, but all of them (1 MB) no longer fit the second cache: with 12
+/// bits a row took a thirtieth longer.
 pub(super) const BITS: usize = 10;
 /// Windows of a scalar.
 pub(super) const WINDOWS: usize = 26;
@@ -59,7 +59,7 @@ impl Table {
             let unit = multiple(&power_of_two(BITS * window));
             let twice = multiple(&power_of_two(BITS * window + 1));
             let odd = spread(unit, twice, DIGITS_BITS).expect("odd multiples below 2^10 differ");
-            entries.extend(odd.iter().map(addend));
+            entries.extend(odd.iter().map(entry));
         }
         let (all, unit) = (power_of_two(BITS * WINDOWS), power_of_two(BITS * LOW_WINDOWS));
         let minus_one = number::negate_mod(&[1, 0, 0, 0]);
@@ -84,7 +84,7 @@ impl Table {
     /// the way is an exception.
     pub(super) fn top(&self, point: &Point) -> Option<Vec<Entry>> {
         let start = spread(*point, self.top, 1)?[1];
-        Some(spread(start, self.top_step, TOP_BITS)?.iter().map(addend).collect())
+        Some(spread(start, self.top_step, TOP_BITS)?.iter().map(entry).collect())
     }
 
     /// Recodes a scalar below the order.
@@ -120,8 +120,7 @@ impl Recoded {
 
 /// The point of a key, in limbs.
 pub(super) fn point_of(key: &PublicKey) -> Affine<Limbs> {
-    let Affine { x, y } = point(key);
-    Affine { x: limbs(&x), y: limbs(&y) }
+    entry(&point(key))
 }
 
 /// The point of a key.
@@ -131,8 +130,8 @@ pub(super) fn point(key: &PublicKey) -> Point {
     Affine { x: coordinate(&bytes[1..33]), y: coordinate(&bytes[33..]) }
 }
 
-fn addend(point: &Point) -> Entry {
-    Addend { x: limbs(&point.x), w: limbs(&One.sum::<2, 0, 0>(&point.y, &point.y, &point.y)) }
+fn entry(point: &Point) -> Entry {
+    Affine { x: limbs(&point.x), y: limbs(&point.y) }
 }
 
 fn power_of_two(exponent: usize) -> Number {
@@ -146,22 +145,14 @@ fn multiple(scalar: &Number) -> Point {
 }
 
 /// The points `start + k * step` for `k` below 2^bits; `None` if a sum on the way is an exception.
-fn spread(start: Point, mut step: Point, bits: usize) -> Option<Vec<Point>> {
-    let (mut points, mut products) = (Vec::with_capacity(1 << bits), Vec::new());
-    points.push(start);
+fn spread(start: Point, step: Point, bits: usize) -> Option<Vec<Point>> {
+    let (mut points, mut step) = (vec![start], [step]);
+    let mut inversions = Inversions::new(1 << bits, start.x);
     for _ in 0..bits {
-        let differences = points.iter().map(|point: &Point| One.sum::<1, 1, 0>(&step.x, &point.x, &point.x));
-        let mut inverses: Vec<_> = differences.collect();
-        if inverses.iter().any(|difference| One.zeros(difference) != 0) {
-            return None;
-        }
-        invert_all(One, &mut inverses, &mut products);
-        for at in 0..points.len() {
-            points.push(add_affine(One, &points[at], &step, &inverses[at]));
-        }
-        let mut inverse = [One.sum::<2, 0, 0>(&step.y, &step.y, &step.y)];
-        invert_all(One, &mut inverse, &mut products);
-        step = double_affine(One, &step, &inverse[0]);
+        let mut sums = points.clone();
+        add_all(One, &mut sums, &step.repeat(points.len()), &mut inversions);
+        points.append(&mut sums);
+        double_all(One, &mut step, &mut inversions);
     }
-    Some(points)
+    inversions.exceptions.iter().all(|lanes| *lanes == 0).then_some(points)
 }
