@@ -111,7 +111,7 @@ pub use names::{
 };
 pub use outside::source::{MiningRules, Ranking};
 pub use outside::{NODE_VALUE_AGE_MAX, NodeValue, NodeValues, Runtime, Spawned, Waiting, source};
-pub use query::{KnownStatus, PageList, UpTo};
+pub use query::{KnownStatus, PageList, ScriptOutput, UpTo};
 pub use rows::TABLES;
 pub use state::{
     Balance, BalanceChange, BlockSummary, Confirmation, ConfirmedTransaction, Dropped, EarlyHeaders, FoundOutput,

@@ -8,6 +8,7 @@
 //! | `connection` | everything before the first message, both directions of the socket, and notifications |
 //! | `protocol`, `request` | JSON to a `Request`; JSON ends there |
 //! | `silentpayments` | subscriptions by scan key: state, and scanning of rows |
+//! | `tweaks` | tweaks for wallets that scan by themselves: coding, and the streams of a connection |
 //! | `client` | the state of one connection, which admits the request, and its subscriptions |
 //! | `job` | runs it, off the async threads unless it is short |
 //! | `methods` | one function each, from a snapshot or the node to an `Answer` |
@@ -76,6 +77,7 @@ mod protocol;
 mod request;
 mod response;
 mod silentpayments;
+mod tweaks;
 
 mod client;
 mod peers;
@@ -113,4 +115,4 @@ pub use birdhouse_net::{Certificate, CertificateError, ConnectionInfo, Connectio
 pub use limits::{Limits, LimitsGiven, ScanKeys, ServerLimits, ServerLimitsGiven};
 pub use server::{Overview, Server};
 pub use service::{Counted, Histogram, Outcome};
-pub use settings::{Discovery, Host, Listener, PeerScope, Settings};
+pub use settings::{Discovery, Host, Listener, PeerScope, Settings, TweakDialect};

@@ -96,6 +96,10 @@ bounds! {
         /// Answers while the node downloads the chain and the index is more than 1000 blocks behind it: "serve" (as of
         /// the block that it has reached), "refuse".
         answer_while_building: OldAnswers = OldAnswers::Refuse => "refuse: error -102 \"indexing, .. %\"",
+        /// Bytes of the blocks of tweaks (Cake Wallet's dialect) that one request asks for, several blocks together, as
+        /// long as none is left out.
+        tweak_stream_bytes: Option<usize> = Some(256_000_000) =>
+            "error -32602 with \"exceeds\" and \"cap\"; the wallet asks for half",
         /// Bytes of one reply.
         reply_bytes: usize = 64_000_000 => "error 10001 \"history too large\"; in a batch -101 for the items beyond",
     }
@@ -161,6 +165,11 @@ fixed_bounds! {
     // What it needs may show only when it is read again.
     /// Times that blocks are fetched for one request.
     FETCHES_MAX: u32 = 8 => "error -102",
+    // Each spender is read, some 50 us if spent.
+    /// Taproot outputs of the blocks that one request for tweaks asks for with their spenders: version 1, historical.
+    TWEAK_OUTPUTS_MAX: u64 = 25_000 => "error -32602 with \"exceeds\" and \"cap\"; the wallet asks for half",
+    /// Streams of tweaks of one connection, which are sent one after the other.
+    TWEAK_STREAMS_MAX: usize = 10 => "the request gets error -101",
     /// Peers in the list.
     PEERS_MAX: usize = 200 => "the new peer is not listed",
     // So that no network takes the whole list.
@@ -198,6 +207,7 @@ impl Limits {
             client_unsent_bytes: None,
             client_silent_subscriptions: None,
             client_silent_scans: None,
+            tweak_stream_bytes: None,
             scan_keys: ScanKeys::Encrypted,
             answer_while_building: OldAnswers::Serve,
             ..Self::public()

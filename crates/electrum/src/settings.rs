@@ -32,6 +32,8 @@ pub struct Settings {
     pub keying: ClientKeying,
     /// Numbers and bans of connections; other servers of the process may share them.
     pub connections: Connections,
+    /// Methods for wallets that read tweaks of silent payments and scan by themselves.
+    pub tweak_dialect: TweakDialect,
     /// Bounds that all listeners share.
     pub limits: ServerLimits,
     /// Turns to read the index and to call the node; `None` makes those of [`ServerLimits::reads`], for this server
@@ -40,6 +42,17 @@ pub struct Settings {
     /// Longest time for which requests that came in messages of their own are collected: until they start, their thread
     /// serves nobody else.
     pub collect_time_max: Duration,
+}
+
+/// Cake Wallet's dialect for tweaks of silent payments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TweakDialect {
+    /// No such methods.
+    Off,
+    /// `blockchain.tweaks.subscribe` in version 1.
+    V1,
+    /// Also in version 2, with `blockchain.tweaks.get`.
+    V2,
 }
 
 /// A public name of a server, with its ports. As JSON, its ports as in `server.features`.
@@ -89,6 +102,7 @@ impl Default for Settings {
             keying: ClientKeying::default(),
             pages: WebPages::default(),
             connections: Connections::default(),
+            tweak_dialect: TweakDialect::Off,
             limits: ServerLimits::default(),
             reads: None,
             collect_time_max: Duration::from_micros(100),

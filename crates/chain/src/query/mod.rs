@@ -37,4 +37,5 @@ pub(crate) use self::fundings::Funding;
 
 pub use portions::PageList;
 pub use scripts::UpTo;
+pub use spenders::ScriptOutput;
 pub use status::KnownStatus;

@@ -7,10 +7,19 @@ use bitcoin::{OutPoint, Txid};
 
 use crate::block::{Block, is_indexed};
 use crate::error::{Error, Result};
-use crate::names::ScriptHash;
+use crate::names::{Height, ScriptHash, TxNum};
 use crate::outside::BlockId;
 use crate::query::spending::{Funding, Spending};
 use crate::state::{Snapshot, Spender};
+
+/// An output of a known transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScriptOutput {
+    /// Its number in the transaction.
+    pub vout: u32,
+    /// The script that it pays.
+    pub scripthash: ScriptHash,
+}
 
 impl Snapshot {
     /// Returns the input that spends an output; `None` if there is none, or no such output.
@@ -24,6 +33,45 @@ impl Snapshot {
     pub fn spenders_of(&self, txid: Txid) -> Result<Option<Vec<Option<Spender>>>> {
         let Some((outputs, mut found)) = self.find_spenders(txid, None)? else { return Ok(None) };
         Ok(Some((0..outputs).map(|vout| found.remove(&vout)).collect()))
+    }
+
+    /// Returns the numbers of those outputs of the transaction at an index of a block that blocks spend. Neither it nor
+    /// a spender is read, so this takes a few rows an output.
+    ///
+    /// # Errors
+    /// [`Error::NoBlocks`] beyond the tip, and failures of the store.
+    pub fn spent_in_blocks(&self, height: Height, index: u32, outputs: &[ScriptOutput]) -> Result<HashSet<u32>> {
+        let txnum = self.txnum_at(height, index)?;
+        let mut spent = HashSet::new();
+        for (scripthash, vouts) in by_script(outputs) {
+            spent.extend(self.spent_vouts(self.key_of(&scripthash)?, txnum, vouts)?);
+        }
+        Ok(spent)
+    }
+
+    /// Returns the inputs of blocks that spend outputs of the transaction at an index of a block, by the numbers of the
+    /// outputs.
+    ///
+    /// # Errors
+    /// Those of [`Self::spent_in_blocks`], and failures of the node's files.
+    pub fn spenders_in_blocks(
+        &self,
+        height: Height,
+        index: u32,
+        outputs: &[ScriptOutput],
+    ) -> Result<HashMap<u32, Spender>> {
+        let (txnum, txid) = (self.txnum_at(height, index)?, self.txid_at(height, index)?.ok_or(Error::NoBlocks)?);
+        let mut found = HashMap::new();
+        for (scripthash, vouts) in by_script(outputs) {
+            let funding = Funding { txid, txnum, key: self.key_of(&scripthash)? };
+            self.find_confirmed(funding, vouts, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    fn txnum_at(&self, height: Height, index: u32) -> Result<TxNum> {
+        let block = self.headers.get(height).filter(|block| index < block.tx_count).ok_or(Error::NoBlocks)?;
+        Ok(TxNum(block.first_txnum.0 + u64::from(index)))
     }
 
     /// Returns the number of outputs of a transaction; `None` if neither chain nor mempool holds it.
@@ -65,6 +113,14 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+fn by_script(outputs: &[ScriptOutput]) -> BTreeMap<ScriptHash, HashSet<u32>> {
+    let mut by_script: BTreeMap<ScriptHash, HashSet<u32>> = BTreeMap::new();
+    for output in outputs {
+        by_script.entry(output.scripthash).or_default().insert(output.vout);
+    }
+    by_script
 }
 
 fn count_of(transaction: &Block<'_>) -> u32 {

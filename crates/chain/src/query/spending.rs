@@ -66,7 +66,7 @@ impl Snapshot {
                 self.note_inputs(funding.txid, txnum, &mut vouts, &mut found)?;
             }
         }
-        for (range, mut vouts) in self.spending_ranges(funding, &vouts)? {
+        for (range, mut vouts) in self.spending_ranges(funding.key, funding.txnum, &vouts)? {
             let range = TxNum(range.0)..TxNum(range.1);
             self.search(funding, range.clone(), Reading::Lean, &mut vouts, &mut found)?;
             if !vouts.is_empty() {
@@ -77,36 +77,51 @@ impl Snapshot {
         Ok(found)
     }
 
+    /// Returns those of some outputs of a transaction, all of one script, that blocks spend. No spender is read.
+    pub(super) fn spent_vouts(&self, key: ScriptKey, txnum: TxNum, mut vouts: HashSet<u32>) -> Result<HashSet<u32>> {
+        let mut spent = HashSet::new();
+        for (_, row) in self.recent(key, txnum)? {
+            let of_transaction = row.spent.iter().filter(|coin| coin.out.txnum == txnum);
+            spent.extend(of_transaction.filter_map(|coin| vouts.take(&coin.out.vout)));
+        }
+        spent.extend(self.spending_ranges(key, txnum, &vouts)?.into_values().flatten());
+        Ok(spent)
+    }
+
     /// The ranges of txnums in which packed transactions spend outputs; unspent ones are in none.
-    fn spending_ranges(&self, funding: Funding, vouts: &HashSet<u32>) -> Result<BTreeMap<(u64, u64), HashSet<u32>>> {
+    fn spending_ranges(
+        &self,
+        key: ScriptKey,
+        txnum: TxNum,
+        vouts: &HashSet<u32>,
+    ) -> Result<BTreeMap<(u64, u64), HashSet<u32>>> {
         let mut ranges: BTreeMap<_, HashSet<u32>> = BTreeMap::new();
         if !self.stale.is_empty() && !vouts.is_empty() {
             // Packs tell what stale transactions spent, too.
             let mut vouts = vouts.clone();
-            for coin in self.script_coins(funding.key)? {
-                if coin.out.txnum == funding.txnum {
+            for coin in self.script_coins(key)? {
+                if coin.out.txnum == txnum {
                     vouts.remove(&coin.out.vout);
                 }
             }
-            ranges.insert((funding.txnum.0 + 1, self.packs_end().0), vouts);
+            ranges.insert((txnum.0 + 1, self.packs_end().0), vouts);
             return Ok(ranges);
         }
         for vout in vouts {
-            if let Some(range) = self.spending_range(funding, *vout)? {
+            if let Some(range) = self.spending_range(key, TxOutNum { txnum, vout: *vout })? {
                 ranges.entry((range.start.0, range.end.0)).or_default().insert(*vout);
             }
         }
         Ok(ranges)
     }
 
-    fn spending_range(&self, funding: Funding, vout: u32) -> Result<Option<Range<TxNum>>> {
-        let out = TxOutNum { txnum: funding.txnum, vout };
-        for pack in self.packs_with(funding.key).filter(|pack| out.txnum < pack.end) {
+    fn spending_range(&self, key: ScriptKey, out: TxOutNum) -> Result<Option<Range<TxNum>>> {
+        for pack in self.packs_with(key).filter(|pack| out.txnum < pack.end) {
             let is_funded_here = pack.start <= out.txnum;
             let is_spent_here = if is_funded_here {
-                !self.has_output(pack, funding.key, Kind::Coins, out)?
+                !self.has_output(pack, key, Kind::Coins, out)?
             } else {
-                self.has_output(pack, funding.key, Kind::Spends, out)?
+                self.has_output(pack, key, Kind::Spends, out)?
             };
             if is_spent_here {
                 return Ok(Some(pack.start.max(TxNum(out.txnum.0 + 1))..pack.end));

@@ -19,6 +19,7 @@
 mod derived;
 mod find;
 mod index;
+mod outputs;
 mod rows;
 mod transaction;
 mod value_class;

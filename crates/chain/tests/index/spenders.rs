@@ -1,9 +1,9 @@
 //! Spenders of outputs, of scripts with few transactions and with thousands, before and after merges and reorgs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use birdhouse_chain::source::BlockId;
-use birdhouse_chain::{Height, MergeOptions, Profile, Snapshot, Spender};
+use birdhouse_chain::{Height, MergeOptions, Profile, ScriptHash, ScriptOutput, Snapshot, Spender};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
@@ -44,6 +44,28 @@ fn assert_all_found(at: &Snapshot, chain: &ChainBuilder, context: &str) {
         assert_eq!(at.spender_of(outpoint).unwrap(), spender, "{context}: {outpoint}");
         let soon = at.within_budget(|at| at.spender_of(outpoint)).unwrap();
         assert!(soon.is_none_or(|soon| soon == spender), "{context}: {outpoint} within the budget");
+    }
+    assert_outputs_of_blocks_found(at, chain, context);
+}
+
+/// Asks by places in blocks: about all outputs of some transactions.
+fn assert_outputs_of_blocks_found(at: &Snapshot, chain: &ChainBuilder, context: &str) {
+    let all = model(chain.blocks());
+    let blocks = (0..).map(Height).zip(chain.blocks()).skip(1);
+    let transactions = blocks.flat_map(|(height, block)| (0..).zip(&block.txdata).map(move |place| (height, place)));
+    for (height, (index, tx)) in transactions.step_by(STEP) {
+        let txid = tx.compute_txid();
+        let outputs = (0..).zip(&tx.output).filter(|(_, output)| !output.script_pubkey.is_op_return());
+        let outputs = outputs
+            .map(|(vout, output)| ScriptOutput { vout, scripthash: ScriptHash::of(output.script_pubkey.as_bytes()) });
+        let outputs: Vec<ScriptOutput> = outputs.collect();
+        let spenders = outputs
+            .iter()
+            .filter_map(|output| all[&OutPoint { txid, vout: output.vout }].map(|spender| (output.vout, spender)));
+        let spenders: HashMap<u32, Spender> = spenders.collect();
+        let spent: HashSet<u32> = spenders.keys().copied().collect();
+        assert_eq!(at.spent_in_blocks(height, index, &outputs).unwrap(), spent, "{context}: {txid}");
+        assert_eq!(at.spenders_in_blocks(height, index, &outputs).unwrap(), spenders, "{context}: {txid}");
     }
 }
 

@@ -13,12 +13,13 @@ use crate::error::RpcError;
 use crate::limits::{HINTED_OUTPOINTS_MAX, UNOWNED_OUTPOINTS_MAX};
 use crate::protocol::{
     Answer, Args, Naming, OutpointState, OutpointStatus, Prospect, Script, SilentId, Status, Subject, SubjectState,
-    TipHeader, Topic, Version, VersionRange,
+    TipHeader, Topic, TweakStream, Version, VersionRange,
 };
 use crate::request::{
     ConnectionRequest, IndexRequest, Lookup, MemoryRequest, Query, Read, Request, SilentRequest, Work,
 };
 use crate::silentpayments::SilentSubscriptions;
+use crate::tweaks::TweakStreams;
 
 /// State of one connection.
 #[derive(Debug, Default)]
@@ -29,6 +30,7 @@ pub(crate) struct ConnectionState {
     outpoints: Subscriptions<OutPoint, OutpointStatus>,
     owners: Owners,
     pub(crate) silent: SilentSubscriptions,
+    pub(crate) tweaks: TweakStreams,
     epoch: Epoch,
 }
 
@@ -49,8 +51,8 @@ enum Greeting {
 /// Outcome of admitting a request.
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// The request is to be computed; its reply settles the subject.
-    Run(Work, Option<Subject>),
+    /// The request is to be computed; its reply settles the topic.
+    Run(Work, Option<Topic>),
     /// The state itself knows the answer.
     Answer(Result<Answer, RpcError>),
     /// The caller answers it with [`ConnectionState::silent`].
@@ -70,6 +72,10 @@ pub(crate) enum Settle {
     Silent(SilentId),
     /// The reply to a subscription to silent payments is an error.
     SilentFailed(SilentId),
+    /// The reply has the first block of a stream of tweaks.
+    Tweaks(TweakStream),
+    /// The reply to a request for tweaks is an error.
+    TweaksFailed,
 }
 
 /// A subscribe request.
@@ -105,6 +111,10 @@ impl Settle {
             Topic::Subject(subject) => subject,
             Topic::Silent(id) if result.is_ok() => return Self::Silent(id),
             Topic::Silent(id) => return Self::SilentFailed(id),
+            Topic::Tweaks => {
+                let Ok(Answer::Tweaks { stream, .. }) = result else { return Self::TweaksFailed };
+                return Self::Tweaks(*stream);
+            }
         };
         match (subject, result) {
             (Subject::Tip, Ok(Answer::Tip(tip))) => Self::Sent(SubjectState::Tip(*tip)),
@@ -121,7 +131,8 @@ impl Settle {
         match self {
             Self::Sent(state) => Self::Failed(state.subject()),
             Self::Silent(id) => Self::SilentFailed(id),
-            failed @ (Self::Failed(_) | Self::SilentFailed(_)) => failed,
+            Self::Tweaks(_) => Self::TweaksFailed,
+            failed @ (Self::Failed(_) | Self::SilentFailed(_) | Self::TweaksFailed) => failed,
         }
     }
 }
@@ -168,6 +179,12 @@ impl ConnectionState {
             Request::Silent(request) => return Admission::Silent(request),
             Request::Work(work) => work,
         };
+        if let Work::Read(Read::Index(IndexRequest::Query(Query::TweaksSubscribe(_)))) = work {
+            return match self.tweaks.enter() {
+                Ok(()) => Admission::Run(work, Some(Topic::Tweaks)),
+                Err(error) => Admission::Answer(Err(error)),
+            };
+        }
         let subscribe = Subscribe::of(&work);
         if let Some(subscribe) = subscribe {
             if let Err(error) = self.check_room(subscribe, subscriptions_max) {
@@ -175,7 +192,7 @@ impl ConnectionState {
             }
             self.enter(subscribe);
         }
-        Admission::Run(work, subscribe.map(|subscribe| subscribe.subject))
+        Admission::Run(work, subscribe.map(|subscribe| Topic::Subject(subscribe.subject)))
     }
 
     fn answer(&mut self, request: ConnectionRequest, software: &str) -> Admission {
@@ -281,6 +298,14 @@ impl ConnectionState {
             }
             Settle::SilentFailed(id) => {
                 self.silent.fail(id);
+                false
+            }
+            Settle::Tweaks(stream) => {
+                self.tweaks.settle(stream);
+                false
+            }
+            Settle::TweaksFailed => {
+                self.tweaks.end();
                 false
             }
         }

@@ -35,6 +35,8 @@ pub(crate) struct Client {
     pub(crate) recheck: Notify,
     /// Wakes the scans for silent payments: a subscription has begun, or is to be scanned later.
     pub(crate) silent_due: Notify,
+    /// Wakes the streams of tweaks: one waits to be sent.
+    pub(crate) tweaks_due: Notify,
     /// One permit for each request that is read and not yet answered.
     pub(crate) in_flight: Semaphore,
     in_flight_max: u32,
@@ -53,6 +55,7 @@ impl Client {
             is_stalled: AtomicBool::new(false),
             recheck: Notify::new(),
             silent_due: Notify::new(),
+            tweaks_due: Notify::new(),
             in_flight: Semaphore::new(in_flight_max as usize),
             in_flight_max,
             state: Mutex::new(ConnectionState::new()),
@@ -98,6 +101,9 @@ impl Client {
         }
         if state.silent.has_settled() {
             self.silent_due.notify_one();
+        }
+        if state.tweaks.has_waiting() {
+            self.tweaks_due.notify_one();
         }
     }
 

@@ -8,6 +8,8 @@ mod pending_requests;
 mod silent_payments;
 mod silent_requests;
 pub(crate) mod transport;
+mod turns;
+mod tweak_streams;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -66,6 +68,7 @@ pub(crate) async fn run<F: Framing>(
             () = client.meter.disconnected() => Ending::Disconnected,
             () = notify::run(&service, &client) => Ending::Hopeless,
             () = silent_payments::run(&service, &client) => Ending::Hopeless,
+            () = tweak_streams::run(&service, &client) => Ending::Hopeless,
         };
         debug!(?ending, "connection ends");
         let ending = match ending {

@@ -15,9 +15,10 @@ use crate::error::RpcError;
 use crate::job;
 use crate::job::{Call, Form, Slot, Task};
 use crate::limits::{Limits, SILENT_BATCH_MAX};
-use crate::protocol::{Envelope, Id, Invalid, Item, Line, Topic};
-use crate::request::holds_scan_key;
+use crate::protocol::{Envelope, Id, Invalid, Item, Line};
+use crate::request::{holds_scan_key, is_about_tweaks};
 use crate::service::Service;
+use crate::settings::TweakDialect;
 
 /// Requests of one job that came in messages of their own, at most.
 const PENDING_MAX: usize = 64;
@@ -110,6 +111,7 @@ impl<'a> PendingRequests<'a> {
                 settings.limits.subscriptions,
             ),
             refusal: self.refusal.as_ref(),
+            tweaks: settings.tweak_dialect,
         };
         let silent = Silent::new(self.service, self.client);
         let mut state = self.client.state();
@@ -159,6 +161,20 @@ struct Terms<'a> {
     subscriptions_max: usize,
     /// Error that answers every request for now.
     refusal: Option<&'a RpcError>,
+    /// Methods of tweaks that are served.
+    tweaks: TweakDialect,
+}
+
+impl Terms<'_> {
+    /// Returns true for a method of tweaks that is not served.
+    fn lacks(&self, method: &str) -> bool {
+        is_about_tweaks(method)
+            && match self.tweaks {
+                TweakDialect::Off => true,
+                TweakDialect::V1 => !method.ends_with(".subscribe"),
+                TweakDialect::V2 => false,
+            }
+    }
 }
 
 /// Admits the items of a message in order: one call each.
@@ -174,7 +190,7 @@ fn admit(
             Ok(envelope) => envelope,
             Err(Invalid { id, error }) => return Call::answered(Some(id), None, Err(error)),
         };
-        if holds_scan_key(&method) && !silent.is_known() {
+        if terms.lacks(&method) || holds_scan_key(&method) && !silent.is_known() {
             return Call::answered(id, None, Err(RpcError::unknown_method(&method)));
         }
         let request = match state.read(&method, args) {
@@ -186,9 +202,7 @@ fn admit(
             return Call::answered(id, kind, Err(refusal.clone()));
         }
         match state.admit(request, terms.software, terms.subscriptions_max) {
-            Admission::Run(work, subject) => {
-                Call { slot: Slot { id, kind, topic: subject.map(Topic::Subject) }, task: Task::Run(work) }
-            }
+            Admission::Run(work, topic) => Call { slot: Slot { id, kind, topic }, task: Task::Run(work) },
             Admission::Answer(result) => Call::answered(id, kind, result),
             Admission::Silent(_) if silent_requests == SILENT_BATCH_MAX => {
                 let message =
@@ -241,7 +255,7 @@ mod tests {
         let request = |id: usize| serde_json::json!({ "id": id, "method": method, "params": [scan, spend] });
         let line = serde_json::Value::from((0..SILENT_BATCH_MAX + 2).map(request).collect::<Vec<_>>()).to_string();
         let Ok(Line::Batch(items)) = Line::parse(line.as_bytes(), &Limits::default()) else { panic!("a batch") };
-        let terms = Terms { software: "test", subscriptions_max: 10, refusal: None };
+        let terms = Terms { software: "test", subscriptions_max: 10, refusal: None, tweaks: TweakDialect::Off };
         let (calls, _) = admit(items, &mut ConnectionState::new(), terms, &Accepting);
         let refused =
             calls.iter().filter(|call| matches!(&call.task, Task::Answered(Err(error)) if error.is_refusal()));
@@ -263,7 +277,7 @@ mod tests {
 
     /// The calls of a line that a fresh client sends.
     fn calls(line: &[u8]) -> Result<Vec<Call>, RpcError> {
-        let terms = Terms { software: "test", subscriptions_max: 10, refusal: None };
+        let terms = Terms { software: "test", subscriptions_max: 10, refusal: None, tweaks: TweakDialect::Off };
         let items = match Line::parse(line, &Limits::default())? {
             Line::Single(item) => vec![item],
             Line::Batch(items) => items,

@@ -11,22 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::{Found, Height, MempoolTransaction, Snapshot, Tweaks};
-use birdhouse_clients::{BegunRead, Queueing};
-use birdhouse_silentpayments::wipe_stack;
-use tokio::task::spawn_blocking;
 use tokio::time::sleep_until;
-use tracing::error;
 
 use crate::client::Client;
+use crate::connection::turns::{self, BEHIND, FAILED, Failure, IsOver, WORK_PERCENT, Work};
 use crate::service::{Service, Silent};
 use crate::silentpayments::{CaughtUp, Cursor, Job, Part, Piece, Progress, Shares, Step, find_unconfirmed};
-
-/// Pause before a scan of blocks that the index does not cover is tried again.
-const BEHIND: Duration = Duration::from_secs(1);
-/// Pause before a failed scan is tried again.
-const FAILED: Duration = Duration::from_secs(10);
-/// Percent of [`Limits::client_work`](crate::Limits::client_work) that scans use up; the rest is for requests.
-const WORK_PERCENT: u32 = 50;
 
 /// Transactions of the mempool that are listed outside a turn; more take milliseconds.
 const LISTED_INLINE: u64 = 1_000;
@@ -183,9 +173,6 @@ enum Scanned {
     Everything(CaughtUp),
 }
 
-/// A scan failed; the log has the cause.
-struct Failure;
-
 /// Scans the next blocks of a job, or the mempool if all are scanned. Returns `None` if the subscription has ended or
 /// the index does not cover the blocks.
 async fn scan(
@@ -245,15 +232,6 @@ impl Unconfirmed {
         Self { waiting: waiting.cloned().collect(), found: Vec::new() }
     }
 }
-
-/// State of work that is done in several turns.
-enum Work<T, R> {
-    Left(T),
-    Done(R),
-}
-
-/// Returns true if a scan must give its turns back, or end.
-type IsOver<'a> = &'a dyn Fn() -> bool;
 
 impl Scan<'_> {
     /// Returns what is in some blocks; `None` as [`scan`].
@@ -320,34 +298,10 @@ impl Scan<'_> {
     /// Does work in turns of long reads; `None` if the subscription has ended.
     async fn in_turns<T: Send + 'static, R: Send + 'static>(
         &self,
-        mut state: T,
-        mut part: impl FnMut(T, IsOver<'_>) -> birdhouse_chain::Result<Work<T, Option<R>>> + Send + 'static,
+        state: T,
+        part: impl FnMut(T, IsOver<'_>) -> birdhouse_chain::Result<Work<T, Option<R>>> + Send + 'static,
     ) -> Result<Option<R>, Failure> {
-        loop {
-            // Last: the client's own requests go first.
-            let turns = self.service.reads.long_turns(&self.client.meter, Queueing::Last).await;
-            let (reads, job) = (Arc::clone(&self.service.reads), self.job.clone());
-            let working = spawn_blocking(move || {
-                let began = BegunRead::begin();
-                let result = part(state, &|| job.is_cancelled() || turns.are_wanted());
-                wipe_stack();
-                reads.end_long(&began);
-                drop(turns);
-                (result, part)
-            });
-            let (result, again) = working.await.map_err(|_| {
-                error!("scan for silent payments panicked");
-                Failure
-            })?;
-            match result {
-                Ok(Work::Done(result)) => return Ok(result.filter(|_| !self.job.is_cancelled())),
-                Ok(Work::Left(_)) if self.job.is_cancelled() => return Ok(None),
-                Ok(Work::Left(left)) => (state, part) = (left, again),
-                Err(error) => {
-                    error!(%error, "scan for silent payments failed");
-                    return Err(Failure);
-                }
-            }
-        }
+        let job = self.job.clone();
+        turns::in_turns(self.service, self.client, move || job.is_cancelled(), state, part).await
     }
 }

@@ -11,8 +11,8 @@ use bitcoin::Txid;
 use tracing::error;
 
 use crate::error::RpcError;
-use crate::methods::{HeaderChain, broadcast, fees, headers, outpoints, scripts, transactions};
-use crate::protocol::{Answer, Offer};
+use crate::methods::{HeaderChain, broadcast, fees, headers, outpoints, scripts, transactions, tweaks};
+use crate::protocol::{Answer, Offer, Offers};
 use crate::request::{FeeQuery, IndexRequest, Lane, Lookup, MemoryRequest, NodeRequest, Query, Read};
 use crate::service::{Service, View};
 use crate::silentpayments::Access;
@@ -117,8 +117,9 @@ fn memory(service: &Service, view: &View, request: &MemoryRequest) -> Result<Ans
         MemoryRequest::Ping => Ok(Answer::Null),
         MemoryRequest::PaddedPing(digits) => Ok(Answer::Pong(*digits)),
         MemoryRequest::Features(form) => {
-            let offer = silent_payments(service, view);
-            Ok(Answer::features(&service.settings, service.index.genesis_hash(), *form, offer))
+            let tweaks = if tweaks::tweaks(service).is_some() { Offer::Made } else { Offer::Withheld };
+            let offers = Offers { silent_payments: silent_payments(service, view), tweaks };
+            Ok(Answer::features(&service.settings, service.index.genesis_hash(), *form, offers))
         }
         MemoryRequest::Banner => Ok(Answer::Text(service.banner())),
         MemoryRequest::DonationAddress => Ok(Answer::Text(service.settings.donation_address.clone())),
@@ -144,7 +145,7 @@ fn silent_payments(service: &Service, view: &View) -> Offer {
 fn index(service: &Service, view: &View, request: &IndexRequest) -> Result<Step, RpcError> {
     match request {
         IndexRequest::Lookup(lookup) => Ok(look_up(snapshot(view)?, lookup, view.entries_max)?),
-        IndexRequest::Query(query) => answer(view, query).map(|answer| Step::Done(Ok(answer))),
+        IndexRequest::Query(query) => answer(service, view, query).map(|answer| Step::Done(Ok(answer))),
         IndexRequest::Fees(query) => Ok(match fees::known(&service.fees, view, *query) {
             Some(answer) => Step::Done(Ok(answer)),
             None => Step::Ask(NodeCall::Fees(*query)),
@@ -167,7 +168,7 @@ fn look_up(at: &Snapshot, lookup: &Lookup, entries_max: usize) -> birdhouse_chai
     Ok(Step::Done(Ok(answer)))
 }
 
-fn answer(view: &View, query: &Query) -> Result<Answer, RpcError> {
+fn answer(service: &Service, view: &View, query: &Query) -> Result<Answer, RpcError> {
     let at = || snapshot(view);
     match query {
         Query::Headers { start, count, cp_height, form } => {
@@ -179,6 +180,8 @@ fn answer(view: &View, query: &Query) -> Result<Answer, RpcError> {
             outpoints::status(at()?, *outpoint)
         }
         Query::UtxoInfo(outpoint) => outpoints::utxo(at()?, *outpoint),
+        Query::TweaksSubscribe(range) => tweaks::subscribe(service, at()?, *range, view.tweak_bytes_max),
+        Query::TweaksGet(outpoint) => tweaks::get(at()?, *outpoint),
         Query::TransactionHeight(txid) => transactions::height(at()?, *txid),
         Query::TransactionBlock { txid, detail } => transactions::block(at()?, *txid, *detail),
         Query::Merkle { txid, height } => transactions::merkle(at()?, *txid, *height),

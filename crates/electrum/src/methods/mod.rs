@@ -6,5 +6,6 @@ pub(crate) mod headers;
 pub(crate) mod outpoints;
 pub(crate) mod scripts;
 pub(crate) mod transactions;
+pub(crate) mod tweaks;
 
 pub(crate) use self::headers::HeaderChain;

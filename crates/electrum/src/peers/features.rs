@@ -6,7 +6,7 @@ use std::io::{Error, Result};
 use bitcoin::BlockHash;
 use serde::Deserialize;
 
-use crate::protocol::{Answer, FeaturesForm, Offer};
+use crate::protocol::{Answer, FeaturesForm, Offers};
 use crate::settings::{Host, Settings};
 
 /// Names of one server that are probed.
@@ -42,7 +42,7 @@ impl Features {
     /// Returns this server's own features, as JSON.
     pub(super) fn own(settings: &Settings, genesis_hash: BlockHash) -> String {
         // Each listener has its own, and clients ask it for them.
-        let features = Answer::features(settings, genesis_hash, FeaturesForm::WithHashFunction, Offer::Withheld);
+        let features = Answer::features(settings, genesis_hash, FeaturesForm::WithHashFunction, Offers::NONE);
         serde_json::to_string(&features).expect("features are always written to memory")
     }
 

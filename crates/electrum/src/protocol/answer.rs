@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::protocol::script::Naming;
+use crate::protocol::tweaks::TweakStream;
 use crate::protocol::version::Version;
 use crate::settings::{Host, Settings};
 
@@ -37,6 +38,7 @@ pub(crate) enum Answer {
         server_version: String,
         form: FeaturesForm,
         silent_payments: Offer,
+        tweaks: Offer,
     },
     Header([u8; 80]),
     ProvenHeader {
@@ -91,18 +93,25 @@ pub(crate) enum Answer {
     Fees(Fees),
     /// A subscription to silent payments, as its notifications repeat it.
     Silent(Box<RawValue>),
+    /// The first block of tweaks, as JSON, and what follows it.
+    Tweaks {
+        json: String,
+        stream: TweakStream,
+    },
+    /// An output that a wallet has found by a tweak.
+    TweakOutput {
+        /// Satoshis.
+        value: u64,
+        is_spent: bool,
+    },
 }
 
 impl Answer {
     /// The server's description of itself: `server.features`.
-    pub(crate) fn features(
-        settings: &Settings,
-        genesis_hash: BlockHash,
-        form: FeaturesForm,
-        silent_payments: Offer,
-    ) -> Self {
+    pub(crate) fn features(settings: &Settings, genesis_hash: BlockHash, form: FeaturesForm, offers: Offers) -> Self {
+        let Offers { silent_payments, tweaks } = offers;
         let (hosts, server_version) = (settings.hosts.clone(), settings.server_version.clone());
-        Self::Features { hosts, genesis_hash, server_version, form, silent_payments }
+        Self::Features { hosts, genesis_hash, server_version, form, silent_payments, tweaks }
     }
 }
 
@@ -112,6 +121,20 @@ pub(crate) enum Offer {
     Made,
     /// The server or the listener does not have it, or the connection is not safe enough for it.
     Withheld,
+}
+
+/// Offers of a server to a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offers {
+    /// Subscriptions by scan key.
+    pub(crate) silent_payments: Offer,
+    /// Tweaks for those who scan by themselves.
+    pub(crate) tweaks: Offer,
+}
+
+impl Offers {
+    /// No offer.
+    pub(crate) const NONE: Self = Self { silent_payments: Offer::Withheld, tweaks: Offer::Withheld };
 }
 
 /// Members of the answer to `server.features`.

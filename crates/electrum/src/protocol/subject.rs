@@ -24,6 +24,8 @@ pub(crate) struct SilentId(pub(crate) u32);
 pub(crate) enum Topic {
     Subject(Subject),
     Silent(SilentId),
+    /// A stream of tweaks, which begins with the reply.
+    Tweaks,
 }
 
 /// State of a subject at one snapshot.

@@ -5,8 +5,11 @@
 
 mod parse;
 mod silent_payments;
+mod tweaks;
 
 pub(crate) use self::silent_payments::{SilentKeys, SilentRequest, SilentStart, SilentSubscribe, holds_scan_key};
+
+pub(crate) use self::tweaks::{TweakRange, is_about_tweaks};
 
 use birdhouse_chain::{Height, ScriptHash};
 use bitcoin::{OutPoint, Txid};
@@ -163,6 +166,9 @@ pub(crate) enum Query {
     },
     OutpointStatus(OutPoint),
     UtxoInfo(OutPoint),
+    // blockchain.tweaks.*
+    TweaksSubscribe(TweakRange),
+    TweaksGet(OutPoint),
     // blockchain.transaction.*
     TransactionHeight(Txid),
     TransactionBlock {

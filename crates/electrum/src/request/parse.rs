@@ -1,7 +1,7 @@
 //! Method names and parameters, and the versions that have them.
 //!
 //! Names of methods and parameters are those of the [protocol documentation], "Protocol Methods". This file alone
-//! decides which version has which method. Methods that only Fulcrum or Frigate has are served in every version.
+//! decides which version has which method. Methods that only Fulcrum, Frigate or Cake has are served in every version.
 //! `scripthash.*` stays where 1.7 replaces it: the documentation allows more methods than it lists, and a wallet in
 //! transition may use both.
 //!
@@ -14,7 +14,7 @@ use bitcoin::{OutPoint, ScriptBuf};
 
 use super::{
     BlockDetail, ConnectionRequest, FeeMode, FeeQuery, Lookup, MemoryRequest, NodeRequest, PackageDetail, Query,
-    Request, SilentRequest, silent_payments,
+    Request, SilentRequest, silent_payments, tweaks,
 };
 use crate::error::{RpcError, echo};
 use crate::limits::{PACKAGE_TRANSACTIONS_MAX, PONG_DIGITS_MAX};
@@ -114,6 +114,9 @@ methods! {
 
     "blockchain.silentpayments.subscribe" => silent_payments::subscribe(args)?,
     "blockchain.silentpayments.unsubscribe" => SilentRequest::SilentUnsubscribe(silent_payments::keys(args)?),
+
+    "blockchain.tweaks.subscribe" => tweaks::subscribe(args)?,
+    "blockchain.tweaks.get" => tweaks::get(args)?,
 
     "blockchain.transaction.get" => match (args.required("tx_hash")?, args.optional("verbose", false)?) {
         (txid, true) => Request::from(NodeRequest::TransactionVerbose(txid)),

@@ -40,6 +40,7 @@ fn put(line: &mut Line, answer: &Answer) -> Result<(), TooLong> {
         Answer::History { confirmed, unconfirmed, naming } => put_history(line, confirmed, unconfirmed, *naming),
         Answer::Unspent { outputs, naming } => put_unspent(line, outputs, *naming),
         Answer::Bytes(bytes) => put_hex(line, bytes),
+        Answer::Tweaks { json, .. } => line.put(json.as_bytes()),
         answer => serde_json::to_writer(line, answer).map_err(|_| TooLong),
     }
 }

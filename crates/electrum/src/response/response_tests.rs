@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::limits::Limits;
 use crate::protocol::{
-    Acceptance, FeaturesForm, Fees, FirstUse, HeadersForm, Line as RequestLine, MempoolFees, Naming, Offer,
+    Acceptance, FeaturesForm, Fees, FirstUse, HeadersForm, Line as RequestLine, MempoolFees, Naming, Offer, Offers,
     OutpointState, OutpointStatus, Output, PackageError, Peer, Prospect, Script, TipHeader, Utxo, Version,
 };
 use crate::settings::Host;
@@ -158,13 +158,15 @@ fn plain_answers() {
 fn features_name_every_host_and_the_versions() {
     let host = Host { name: "example.org".into(), tcp_port: Some(50001), ..Host::default() };
     let onion = Host { name: "z.onion".into(), tcp_port: Some(50001), wss_port: Some(50004), ..Host::default() };
+    let both = Offers { silent_payments: Offer::Made, tweaks: Offer::Made };
     let table = [
-        (FeaturesForm::WithHashFunction, Offer::Withheld, r#""hash_function":"sha256","#, ""),
-        (FeaturesForm::WithoutHashFunction, Offer::Made, "", r#","silent_payments":[0]"#),
+        (FeaturesForm::WithHashFunction, Offers::NONE, r#""hash_function":"sha256","#, ""),
+        (FeaturesForm::WithoutHashFunction, both, "", r#","silent_payments":[0],"tweaks":true"#),
     ];
-    for (form, silent_payments, hash_function, versions) in table {
+    for (form, Offers { silent_payments, tweaks }, hash_function, versions) in table {
         let (hosts, server_version) = (vec![onion.clone(), host.clone()], "Birdhouse".into());
-        let features = Answer::Features { hosts, genesis_hash: block_hash(), server_version, form, silent_payments };
+        let genesis_hash = block_hash();
+        let features = Answer::Features { hosts, genesis_hash, server_version, form, silent_payments, tweaks };
         let expected = concat!(
             r#"{"hosts":{"example.org":{"tcp_port":50001,"ssl_port":null},"#,
             r#""z.onion":{"tcp_port":50001,"ssl_port":null,"wss_port":50004}},"genesis_hash":"<6>",FUNCTION"#,

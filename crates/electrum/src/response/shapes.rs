@@ -54,7 +54,7 @@ impl Serialize for Answer {
             Self::Peers(peers) => out.collect_seq(peers.iter().map(PeerShape)),
             Self::Pong(digits) => object!(out, "data": "0".repeat(*digits as usize)),
             Self::Version { software, version } => (software, version.to_string()).serialize(out),
-            Self::Features { hosts, genesis_hash, server_version, form, silent_payments } => {
+            Self::Features { hosts, genesis_hash, server_version, form, silent_payments, tweaks } => {
                 let hosts: BTreeMap<&str, &Host> = hosts.iter().map(|host| (host.name.as_str(), host)).collect();
                 object! {
                     out,
@@ -66,7 +66,9 @@ impl Serialize for Answer {
                     "protocol_max": Version::MAX.to_string(),
                     "pruning": (),
                     // The versions of addresses, as in Frigate.
-                    "silent_payments"?: (*silent_payments == Offer::Made).then_some([0])
+                    "silent_payments"?: (*silent_payments == Offer::Made).then_some([0]),
+                    // As in rbitcoin.
+                    "tweaks"?: (*tweaks == Offer::Made).then_some(true)
                 }
             }
             Self::Header(header) => out.serialize_str(&hex(header)),
@@ -98,6 +100,7 @@ impl Serialize for Answer {
             Self::Utxo(utxo) => utxo.serialize(out),
             Self::Core(json) => in_one_line(json, out),
             Self::Silent(object) => object.serialize(out),
+            Self::TweakOutput { value, is_spent } => object!(out, "amount": value, "spent": is_spent),
             // Fulcrum's method has no -1.
             Self::TransactionHeight(confirmation) => out.serialize_i64(electrum_height(*confirmation).max(0)),
             Self::Block { hash, height, header } => object! {
@@ -126,7 +129,9 @@ impl Serialize for Answer {
                 "minrelaytxfee": btc(*relay_min),
                 "incrementalrelayfee": btc(*increment)
             ),
-            Self::History { .. } | Self::Unspent { .. } | Self::Bytes(_) => unreachable!("`lists` writes these"),
+            Self::History { .. } | Self::Unspent { .. } | Self::Bytes(_) | Self::Tweaks { .. } => {
+                unreachable!("`put` writes these")
+            }
         }
     }
 }

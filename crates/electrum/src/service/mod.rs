@@ -58,6 +58,8 @@ pub(crate) struct View {
     pub(crate) access: Access,
     /// Entries of a list that may fit in one reply. Longer ones are refused before they are read.
     pub(crate) entries_max: usize,
+    /// Bytes of tweaks that one request may ask for.
+    pub(crate) tweak_bytes_max: Option<u64>,
 }
 
 impl Service {
@@ -109,7 +111,8 @@ impl Service {
         let snapshot = self.snapshot(client);
         let early = if snapshot.is_err() { self.index.early_headers() } else { None };
         let entries_max = client.limits().reply_bytes / ENTRY_BYTES_MIN;
-        View { from: client.meter.address, snapshot, early, access: client.access(), entries_max }
+        let tweak_bytes_max = client.limits().tweak_stream_bytes.map(|bytes| bytes as u64);
+        View { from: client.meter.address, snapshot, early, access: client.access(), entries_max, tweak_bytes_max }
     }
 }
 

@@ -23,6 +23,11 @@ impl Cursor {
         Self { next, below: Vec::new() }
     }
 
+    /// Begins after a block with this hash.
+    pub(crate) fn after(height: u32, hash: BlockHash) -> Self {
+        Self { next: height + 1, below: vec![(height, hash)] }
+    }
+
     /// Everything below `next` was scanned, on the chain that has these hashes.
     pub(crate) fn at(next: u32, hash_at: impl Fn(u32) -> Option<BlockHash>) -> Self {
         let (mut below, mut distance) = (Vec::new(), 1);
@@ -81,5 +86,13 @@ mod tests {
         assert_eq!(cursor.next_on(0, |_| None), 700);
         let cursor = Cursor::at(0, |height| hash(9, u32::MAX, height));
         assert_eq!(cursor.next_on(5, |height| hash(9, 0, height)), 0);
+    }
+
+    #[test]
+    fn a_cursor_after_a_block_goes_on_above_it_or_begins_anew() {
+        let cursor = Cursor::after(5, hash(10, 100, 5).expect("a block of the chain"));
+        assert_eq!(cursor.next_on(5, |height| hash(10, 100, height)), 6);
+        assert_eq!(cursor.next_on(5, |height| hash(10, 6, height)), 6);
+        assert_eq!(cursor.next_on(5, |height| hash(10, 4, height)), 5);
     }
 }

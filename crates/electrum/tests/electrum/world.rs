@@ -43,6 +43,10 @@ pub(crate) enum Silent {
     /// Empty.
     Behind,
     Indexed,
+    /// With outputs.
+    Full,
+    /// With outputs, and empty.
+    FullBehind,
 }
 
 /// Access of the server to the node.
@@ -81,11 +85,13 @@ impl Server {
         // A build has no part in an index that it does not know yet.
         server.build();
         if silent != Silent::Off {
-            let derived = Tweaks::derived(Network::Regtest, TweakDetail::Scan);
+            let detail =
+                if matches!(silent, Silent::Full | Silent::FullBehind) { TweakDetail::Full } else { TweakDetail::Scan };
+            let derived = Tweaks::derived(Network::Regtest, detail);
             let derived = DerivedIndex::open(Arc::new(MemoryStore::new()), derived, 1).unwrap();
             server.index.set_derived(vec![Arc::new(derived)]);
         }
-        if silent == Silent::Indexed {
+        if matches!(silent, Silent::Indexed | Silent::Full) {
             server.index_silent_payments();
         }
         server

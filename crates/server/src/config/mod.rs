@@ -42,7 +42,7 @@ pub(crate) use self::tables::{
 use self::values::socket_addr;
 pub(crate) use self::values::{
     Kind, KindRange, ListenAddr, NetworkName, Preset, ProfileName, PubkeyText, PublicHost, Readers, RoleName,
-    SilentPayments, Switch, UnknownKeysName, WhenBrokenName,
+    SilentPayments, Switch, TweakStreams, UnknownKeysName, WhenBrokenName,
 };
 
 /// Arguments with secrets, by their ids and flags.
@@ -243,6 +243,11 @@ pub(crate) struct Options {
     /// build [default: off; an index that was made before stays on the disk].
     #[arg(long, help_heading = "Silent payments", env = "BIRDHOUSE_SILENT_PAYMENTS", value_name = "DETAIL")]
     pub(crate) silent_payments: Option<SilentPayments>,
+    /// Tweaks for wallets that scan by themselves, in Cake Wallet's dialect over Electrum; needs `silent-payments` =
+    /// `full`. The server's name then says that it has them: Cake asks only servers with `electrs` in it [default:
+    /// off].
+    #[arg(long, help_heading = "Silent payments", env = "BIRDHOUSE_TWEAK_STREAMS", value_name = "VERSION")]
+    pub(crate) tweak_streams: Option<TweakStreams>,
     /// Address for the explorer over HTTP, with the REST API under `/api` [default: none].
     #[arg(long, help_heading = "Explorer", env = "BIRDHOUSE_HTTP_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
@@ -457,7 +462,7 @@ settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
     rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, store, store_tls_ca, store_user, store_password_file, role, follow, replicas_addr, replicas_tls_addr, replica_secret_file, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
     build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
-    tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, silent_payments, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_writer, relay_name,
+    tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, silent_payments, tweak_streams, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_writer, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
     relay_unknown_keys, relay_eose_hints, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,

@@ -53,6 +53,18 @@ pub(crate) enum SilentPayments {
     Full,
 }
 
+/// Methods for wallets that read tweaks and scan by themselves, in Cake Wallet's dialect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TweakStreams {
+    /// None.
+    Off,
+    /// Version 1.
+    V1,
+    /// Versions 1 and 2.
+    V2,
+}
+
 /// Sets of defaults for a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,6 +1,6 @@
 //! Settings that do nothing in their combination.
 
-use super::{ListenerKind, Options, RoleName, Switch};
+use super::{ListenerKind, Options, RoleName, SilentPayments, Switch};
 
 /// Settings of the transport of wallets and of the node, without effect where wallets are not served.
 const BITCOIN_ONLY: [&str; 12] = [
@@ -62,6 +62,9 @@ impl Options {
                 |name: &str| name == "profile" || (name == "cache-mib" && has_no_cache) || name.starts_with("build-");
             warn(of(&is_meant), "another process writes the index");
         }
+        if self.silent_payments != Some(SilentPayments::Full) {
+            warn(of(&|name| name == "tweak-streams"), "tweaks need silent-payments = \"full\"");
+        }
         if !self.has(&ListenerKind::WITH_TLS) {
             warn(of(&|name| name.starts_with("tls-")), "no listener uses TLS; set electrum-tls-addr");
         }
@@ -115,6 +118,7 @@ mod tests {
             ("tls-cert = 'c'\ntls-key = 'k'", "without effect: tls-cert, tls-key, because no listener uses TLS"),
             ("relay-addr = '127.0.0.1:7777'\nbitcoin = 'off'\nrpc-user = 'a'", "rpc-user, because bitcoin is off"),
             ("blocks-dir = 'b'\nrpc-addr = 'h:1'", "rpc-addr, because blocks-dir alone"),
+            ("silent-payments = 'scan'\ntweak-streams = 'v2'", "tweak-streams, because tweaks need silent-payments"),
             ("relay-addr = '127.0.0.1:7777'\nrelay-plugin-broken = 'accept'", "there is no relay-plugin"),
         ] {
             let found = warnings(text);

@@ -9,7 +9,7 @@ use anyhow::Result;
 use birdhouse_chain::Index;
 use birdhouse_clients::SlowKind;
 use birdhouse_dashboard::Status;
-use birdhouse_electrum::{Limits, Server, Settings};
+use birdhouse_electrum::{Limits, Server, Settings, TweakDialect};
 use birdhouse_net::ConnectionInfo;
 use bitcoin::Network;
 
@@ -17,7 +17,7 @@ use super::Shared;
 use super::metrics_writer::{MetricsWriter, count_of};
 use super::rates::PerSecond;
 use super::service::{ELECTRUM, OnPanic, Overview, Service, Serving, Stopped, by_listener};
-use crate::config::Options;
+use crate::config::{Options, TweakStreams};
 use crate::index::Setup;
 use crate::sockets::{BoundListener, Plan, Sockets, listeners};
 
@@ -25,6 +25,9 @@ use crate::sockets::{BoundListener, Plan, Sockets, listeners};
 const BUILD_HOLD: Duration = Duration::from_secs(5);
 /// Interval of looks at the build meanwhile.
 const BUILD_POLL: Duration = Duration::from_millis(20);
+
+/// Appended to the default name of a server with tweaks: Cake Wallet asks no others.
+const TWEAKS_NAME: &str = " (tweaks as electrs)";
 
 /// The server for wallets, not bound yet.
 pub(super) struct Opened {
@@ -62,6 +65,14 @@ fn settings(options: &Options, network: Network) -> Result<Settings> {
     let limits = options.limits.clone().unwrap_or_default().server();
     let pages = listeners::web_pages(options);
     let mut settings = Settings { hosts, discovery, limits, pages, ..Settings::default() };
+    settings.tweak_dialect = match options.tweak_streams {
+        None | Some(TweakStreams::Off) => TweakDialect::Off,
+        Some(TweakStreams::V1) => TweakDialect::V1,
+        Some(TweakStreams::V2) => TweakDialect::V2,
+    };
+    if settings.tweak_dialect != TweakDialect::Off {
+        settings.server_version.push_str(TWEAKS_NAME);
+    }
     if let Some(name) = &options.server_name {
         settings.server_version.clone_from(name);
     }

@@ -74,7 +74,7 @@ impl Sample {
         // The private listener has every endpoint.
         let rest = format!("--rest-private-addr=127.0.0.1:{rest_port}");
         let name = "--server-name=Birdhouse (ElectrumX-compatible)";
-        let flags = [&*rest, name, "--banner=Welcome.", "--silent-payments=scan"];
+        let flags = [&*rest, name, "--banner=Welcome.", "--silent-payments=full", "--tweak-streams=v2"];
         let server = serve(&node, Home::Temporary, &flags);
         let [alice, bob] = [alice, bob].map(|lock| chain.wallet().script_pubkey(lock));
         Self { server, node, chain, rest_port, alice, bob, funding, spending, payment, package: [parent, child] }

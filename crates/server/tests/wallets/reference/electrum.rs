@@ -120,6 +120,19 @@ fn silent_payments(book: &mut Book, sample: &Sample) {
     book.push(subscribe, meaning, &lines);
     let keys = json!([SCAN_KEY, SPEND_KEY]);
     book.ask(&mut wire, "blockchain.silentpayments.unsubscribe", "Ends these notifications.", &keys);
+    let subscribe = "blockchain.tweaks.subscribe";
+    let [request, reply] = wire.ask(subscribe, &json!([104, 2, false]));
+    let mut lines = vec![format!("> {request}"), format!("< {reply}")];
+    lines.extend((0..2).map(|_| format!("< {}", wire.line())));
+    let meaning =
+        "Tweaks of a number of blocks from a height, with or without those of spent payments. These blocks have none.";
+    book.push(subscribe, meaning, &lines);
+    book.ask(
+        &mut wire,
+        "blockchain.tweaks.get",
+        "Value and state of an output that a wallet has found.",
+        &json!([sample.funding, 0, 104]),
+    );
 }
 
 /// Returns the names of all methods that the server parses.
