@@ -1,7 +1,8 @@
 //! Silent payments in the dialect of Frigate: payments of a sender who knows nothing of this server, seen by a wallet.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -12,6 +13,7 @@ use birdhouse_testkit::Options;
 use birdhouse_testkit::client::{Client, Notification};
 use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::Size;
+use birdhouse_testkit::rng::rounds;
 use birdhouse_testkit::tx::Payment;
 use bitcoin::{Amount, OutPoint, Transaction};
 use serde_json::{Value, json};
@@ -371,6 +373,13 @@ struct SparrowReader {
     ends: mpsc::Receiver<Vec<Value>>,
 }
 
+impl Drop for SparrowReader {
+    /// Its thread holds the socket, too.
+    fn drop(&mut self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
 impl SparrowReader {
     fn connect(server: &Server) -> Self {
         let socket = server.socket();
@@ -413,20 +422,48 @@ impl SparrowReader {
     }
 }
 
-#[test]
-fn a_reader_that_stores_the_response_late_misses_nothing() {
-    let mut world = world(307);
+/// A server with one payment, and the entry that each scan of it must find.
+fn paid_once(seed: u64) -> (World, Receiver, [Value; 1]) {
+    let mut world = world(seed);
     let receiver = Receiver::new(1);
     let sent = world.pay(20, &receiver, None);
     world.send(&sent);
     world.mine();
     let expected = [entry(&sent, world.height())];
-    for delay_ms in [0, 1, 5, 20, 60, 100] {
-        let mut reader = SparrowReader::connect(&world.server);
-        let found = reader.scan(&receiver, 1, Duration::from_millis(delay_ms));
-        assert_eq!(found.as_deref(), Some(&expected[..]), "{delay_ms} ms");
-    }
-    // One that is later than the first notification gets the end again, without the payments that it has dropped.
+    (world, receiver, expected)
+}
+
+/// `BIRDHOUSE_ROUNDS=2000` makes that many scans, each on a connection of its own, some at once.
+#[test]
+fn a_reader_that_stores_the_response_late_misses_nothing() {
+    const DELAYS_MS: [u64; 6] = [0, 1, 5, 20, 60, 100];
+    /// Scans at once: a loaded machine.
+    const TOGETHER: usize = 8;
+    let (world, receiver, expected) = paid_once(307);
+    let next = AtomicU64::new(0);
+    let count = rounds(DELAYS_MS.len() as u64).count() as u64;
+    let scans = || {
+        let mut hung = Vec::new();
+        while let Some(round) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|round| *round < count) {
+            let delay_ms = DELAYS_MS[usize::try_from(round).unwrap() % DELAYS_MS.len()];
+            let mut reader = SparrowReader::connect(&world.server);
+            let found = reader.scan(&receiver, 1, Duration::from_millis(delay_ms));
+            hung.extend((found.as_deref() != Some(&expected[..])).then_some((round, delay_ms, found)));
+        }
+        hung
+    };
+    let hung = thread::scope(|scope| {
+        let threads: Vec<_> = (0..TOGETHER).map(|_| scope.spawn(scans)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    println!("{} of {count} scans hang or miss a payment", hung.len());
+    assert_eq!(hung, []);
+}
+
+#[test]
+fn a_reader_that_is_later_than_the_first_notification_gets_the_end_again() {
+    let (world, receiver, _) = paid_once(314);
+    // Without the payments that it has dropped.
     let mut reader = SparrowReader::connect(&world.server);
     let began = Instant::now();
     let found = reader.scan(&receiver, 1, Duration::from_secs(2));
