@@ -67,6 +67,18 @@ pub struct Bitcoin {
     pub node_calls: Option<u64>,
     /// Calls without an answer.
     pub node_failed_calls: Option<u64>,
+    /// Bytes of the index on disk.
+    #[serde(default)]
+    pub index_bytes: u64,
+    /// Bytes of the node's blocks on disk.
+    #[serde(default)]
+    pub node_bytes: Option<u64>,
+    /// The lowest height from which the node has all blocks.
+    #[serde(default)]
+    pub node_first_block: Option<u32>,
+    /// Bytes that `birdhouse prune` can free.
+    #[serde(default)]
+    pub node_prunable_bytes: Option<u64>,
     /// Transactions in the mempool.
     pub mempool_transactions: Option<u64>,
     /// Virtual bytes of the mempool.

@@ -188,6 +188,18 @@ fn chain(bitcoin: &Bitcoin) -> Markup {
                         (count(bitcoin.node_calls)) ", " (count(bitcoin.node_failed_calls)) " without an answer"
                     }))
                 }
+                (fact("Index on disk", &html! { (amounts::bytes(bitcoin.index_bytes)) }))
+                @if let Some(bytes) = bitcoin.node_bytes {
+                    (fact("Node's blocks on disk", &html! {
+                        (amounts::bytes(bytes))
+                        @if let Some(first) = bitcoin.node_first_block.filter(|first| *first > 0) {
+                            ", from height " (amounts::count(first.into())) " on"
+                        }
+                        @if let Some(free) = bitcoin.node_prunable_bytes.filter(|free| *free > 0) {
+                            "; " code { "birdhouse prune" } " can free " (amounts::bytes(free))
+                        }
+                    }))
+                }
                 @if bitcoin.mempool_transactions.is_some() {
                     (fact("Mempool", &html! {
                         (count(bitcoin.mempool_transactions)) " transactions, "

@@ -46,7 +46,7 @@ impl Widget for Top<'_> {
             Constraint::Length(2),
             Constraint::Length(if build.is_some() { 3 } else { 0 }),
             Constraint::Length(warning_rows),
-            Constraint::Length(10 + derived_rows),
+            Constraint::Length(12 + derived_rows),
             Constraint::Length(list_rows),
         ])
         .areas(area);
@@ -112,6 +112,8 @@ fn of_chain(bitcoin: &Bitcoin) -> Vec<(&str, String)> {
         ("index", count(bitcoin.tip_height.map(u64::from))),
         ("node", count(bitcoin.node_height.map(u64::from))),
         ("answered", bitcoin.node_silent_s.map_or_else(|| "-".into(), |s| format!("{} ago", amounts::duration(s)))),
+        ("index disk", amounts::bytes(bitcoin.index_bytes)),
+        ("node disk", bitcoin.node_bytes.map_or_else(|| "-".into(), amounts::bytes)),
         ("calls", count(bitcoin.node_calls)),
         ("failed calls", count(bitcoin.node_failed_calls)),
         ("mempool", format!("{} txs", count(bitcoin.mempool_transactions))),

@@ -119,6 +119,10 @@ impl BlockSource for BlockFiles {
         }
     }
 
+    fn close_deleted(&self) {
+        self.opened().close_deleted();
+    }
+
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
         self.opened().peek(position, offset, len)
     }

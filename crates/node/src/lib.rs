@@ -10,6 +10,7 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `conf`, `check`, `pruning`, `checkpoints`, `open` | the start: where the node is, whether it is the right one, has the blocks and is of the right chain, where its blocks come from |
+//! | `prune` | deletion of the old blocks of a node that leaves it to us |
 //! | `blk`, `xor`, `record` | its block and undo files |
 //! | `rest`, `rpc_source`, `remote` | blocks by REST or RPC, where the files are elsewhere |
 //! | `fetch` | blocks that a pruned node has removed, brought back from its peers |
@@ -46,6 +47,7 @@ mod header_json;
 mod http;
 mod node_view;
 mod open;
+mod prune;
 mod pruning;
 pub mod record;
 mod remote;
@@ -64,6 +66,7 @@ pub use conf::{Auth, Conf, NodeConf, NodeOptions};
 pub use core_node::CoreNode;
 pub use fetch::Fetching;
 pub use open::{Chosen, open_source};
+pub use prune::{NodeDisk, PruneBounds, PrunePlan, prune_blocks};
 pub use pruning::{KeptBlocks, PruneMode};
 pub use rest::RestSource;
 pub use rpc::Rpc;

@@ -50,6 +50,7 @@ use crate::commands::Form;
 #[cfg(feature = "demo")]
 use crate::commands::demo::Lasting;
 use crate::commands::import::Invalid;
+use crate::commands::prune::Consent;
 use crate::commands::verify::Blocks;
 use crate::config::{Command, CommandLine, Given, Options, secrets};
 use crate::process::{Level, file_limit, log, private};
@@ -97,6 +98,10 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
             commands::verify::run(&start(options)?.0, blocks)
         }
         Command::Backup { options, folder } => commands::backup::back_up(&start(options)?.0, &folder),
+        Command::Prune { options, keep, yes } => {
+            let consent = if yes { Consent::Given } else { Consent::Asked };
+            commands::prune::run(&start(options)?.0, keep, consent)
+        }
         Command::Import { options, file, nostream, nostream_file, strict } => {
             let invalid = if strict { Invalid::Failure } else { Invalid::Skipped };
             let (options, _) = start(options)?;

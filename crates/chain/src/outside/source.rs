@@ -174,6 +174,9 @@ pub trait BlockSource: Send + Sync {
         Ok(None)
     }
 
+    /// Closes files that the node has deleted: while they are open, their space on disk is not free.
+    fn close_deleted(&self) {}
+
     /// Reads `len` bytes of a block from `offset`, counted from the first byte of its header. `position` is the
     /// position that the source reported when the block was indexed.
     fn read_part(

@@ -347,6 +347,11 @@ impl Index {
         self.following.wait(reason);
     }
 
+    /// Closes files that the node has deleted, so that their space on disk is free.
+    pub fn close_deleted_blocks(&self) {
+        self.shared.storage.source.close_deleted();
+    }
+
     /// Reports that the first build goes on.
     pub fn clear_waiting(&self) {
         self.following.go_on();

@@ -194,6 +194,10 @@ impl BlockSource for Opened {
         self.locate(hash, |position, block, txids| self.with_undo(hash, position, block, txids))
     }
 
+    fn close_deleted(&self) {
+        self.files.handles.close_deleted();
+    }
+
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
         match self.files.part(position, offset, len) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),

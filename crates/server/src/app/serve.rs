@@ -57,7 +57,10 @@ pub(crate) fn serve(
     let on_failure = if bound.services.relay.is_some() { BuildFailure::IsRetried } else { BuildFailure::EndsServer };
     let indexing = app.bitcoin.as_ref().map(|setup| start_indexing(setup, shutdown, on_failure));
     let (indexing, failure) = indexing.transpose()?.unzip();
-    app.bitcoin.as_ref().map_or(Ok(()), |setup| setup.follow_derived(shutdown))?;
+    if let Some(setup) = &app.bitcoin {
+        setup.follow_derived(shutdown)?;
+        setup.watch_disk(shutdown)?;
+    }
     let outcome = runtime.block_on(async {
         let mut running: Vec<Running> = bound.services.list.iter().map(Running::start).collect();
         bound.serve_others(&control);
@@ -138,7 +141,8 @@ fn watch(setup: &Setup, shutdown: &Shutdown) -> Result<Bitcoin> {
         }
         _ => None,
     };
-    Ok(Bitcoin { network: setup.network, index: Arc::clone(&setup.index), store: setup.store.clone(), node })
+    let (index, store, pruner) = (Arc::clone(&setup.index), setup.store.clone(), setup.pruner.clone());
+    Ok(Bitcoin { network: setup.network, index, store, pruner, node })
 }
 
 /// Shows on a terminal how wallets connect.

@@ -56,7 +56,7 @@ fn advice(part: Part) -> &'static str {
 }
 
 /// Has the running server do it; `None` if none runs.
-fn by_server<T: DeserializeOwned>(options: &Options, command: &ControlCommand) -> Result<Option<T>> {
+pub(super) fn by_server<T: DeserializeOwned>(options: &Options, command: &ControlCommand) -> Result<Option<T>> {
     let dir = app::ctl_dir(options)?;
     if !ctl::is_served(&dir)? {
         return Ok(None);

@@ -12,6 +12,7 @@ pub(crate) mod demo;
 pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod man;
+pub(crate) mod prune;
 pub(crate) mod run;
 #[cfg(feature = "top")]
 pub(crate) mod top;

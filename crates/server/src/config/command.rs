@@ -9,7 +9,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::control::ControlCommand;
-use super::{Options, SECRETS, VARIABLE, renamed};
+use super::{DiskSize, Options, SECRETS, VARIABLE, renamed};
 
 /// Arguments that `birdhouse ctl` shows in its help.
 const CTL_FLAGS: [&str; 6] = ["config", "data_dir", "network", "node_dir", "bitcoin", "json"];
@@ -86,6 +86,18 @@ pub(crate) enum Command {
         options: Options,
         /// A new or empty folder.
         folder: PathBuf,
+    },
+    /// Delete the node's old blocks, which the index has read; a running server does it. Shows first what it frees and
+    /// what no longer works, and asks. Needs `prune=1` in `bitcoin.conf`.
+    Prune {
+        #[command(flatten)]
+        options: Options,
+        /// Disk for the blocks that stay, like `30GB`.
+        #[arg(long, value_name = "SIZE")]
+        keep: DiskSize,
+        /// Delete without asking.
+        #[arg(long)]
+        yes: bool,
     },
     #[cfg(feature = "top")]
     /// Show the state of a running server in this terminal, every two seconds; q quits.

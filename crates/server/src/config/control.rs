@@ -58,6 +58,18 @@ pub(crate) enum ControlCommand {
         /// A new or empty folder.
         folder: PathBuf,
     },
+    /// Show what a deletion of the node's blocks would free, for `birdhouse prune`.
+    #[command(skip)]
+    OfferPrune {
+        /// Bytes of blocks that stay.
+        keep_bytes: u64,
+    },
+    /// Delete the node's blocks, for `birdhouse prune`.
+    #[command(skip)]
+    Prune {
+        /// Bytes of blocks that stay.
+        keep_bytes: u64,
+    },
 }
 
 /// Types of subjects.

@@ -113,6 +113,7 @@ fn plain<'a>(name: &str, kind: &str, default: Option<&'a str>) -> &'a str {
         ("replica-secret-file", _) => "/etc/birdhouse.replica-secret",
         ("data-dir", _) => "/var/lib/birdhouse",
         ("build-temp-dir", _) => "/mnt/fast",
+        ("node-prune-keep", _) => "30GB",
         ("rpc-addr", _) => "127.0.0.1:8332",
         ("store-user" | "rpc-user", _) => "birdhouse",
         ("rpc-password-file", _) => "/etc/birdhouse.rpc-password",

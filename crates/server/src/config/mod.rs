@@ -41,7 +41,7 @@ pub(crate) use self::tables::{
 };
 use self::values::socket_addr;
 pub(crate) use self::values::{
-    Kind, KindRange, ListenAddr, NetworkName, Preset, ProfileName, PubkeyText, PublicHost, Readers, RoleName,
+    DiskSize, Kind, KindRange, ListenAddr, NetworkName, Preset, ProfileName, PubkeyText, PublicHost, Readers, RoleName,
     SilentPayments, Switch, TweakStreams, UnknownKeysName, WhenBrokenName,
 };
 
@@ -168,6 +168,16 @@ pub(crate) struct Options {
     /// Greatest number of blocks that a reorg may take back without `birdhouse ctl accept-reorg` [default: 1000].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_REORG_DEPTH_MAX", value_name = "BLOCKS")]
     pub(crate) reorg_depth_max: Option<u32>,
+    /// Disk for the node's blocks, like `30GB`: older ones are deleted once every index has them. The node needs
+    /// `prune=1` [default: none is deleted].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_NODE_PRUNE_KEEP", value_name = "SIZE")]
+    pub(crate) node_prune_keep: Option<DiskSize>,
+    /// Blocks below the last one that every index has which are kept [default: 1000].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_NODE_PRUNE_MARGIN", value_name = "BLOCKS", hide = true)]
+    pub(crate) node_prune_margin: Option<u32>,
+    /// Fewest bytes of blocks that are deleted at a time [default: 10000000000].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_NODE_PRUNE_STEP", value_name = "N", hide = true)]
+    pub(crate) node_prune_step: Option<u64>,
     /// Serve wallets. `off` runs the relay alone and needs no node [default: on].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BITCOIN", value_name = "SWITCH")]
     pub(crate) bitcoin: Option<Switch>,
@@ -461,7 +471,7 @@ macro_rules! settings {
 settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
     rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, store, store_tls_ca, store_user, store_password_file, role, follow, replicas_addr, replicas_tls_addr, replica_secret_file, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
-    build_threads, cache_mib, reorg_depth_max, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
+    build_threads, cache_mib, reorg_depth_max, node_prune_keep, node_prune_margin, node_prune_step, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
     tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, silent_payments, tweak_streams, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_writer, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
     relay_terms_of_service, relay_proxy_from, relay_private_messages,

@@ -160,6 +160,22 @@ pub(crate) struct PublicHost {
 #[serde(try_from = "String")]
 pub(crate) struct PubkeyText(pub(crate) Pubkey);
 
+/// A size on disk in bytes: `30GB`, `2 TB`, `500MiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct DiskSize(pub(crate) u64);
+
+/// Units of a size, by their bytes.
+const DISK_UNITS: [(&str, u64); 7] = [
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+];
+
 /// One kind of event or a range of kinds: `1`, `30000-39999`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "KindOrText")]
@@ -293,6 +309,20 @@ impl FromStr for PubkeyText {
     }
 }
 
+impl FromStr for DiskSize {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || format!("{text:?} is not a size like 30GB (KB, MB, GB, TB, MiB, GiB, TiB)");
+        let digits = text.find(|char: char| !char.is_ascii_digit()).with_context(wrong)?;
+        let (number, unit) = text.split_at(digits);
+        let unit = unit.trim().to_ascii_lowercase();
+        let (_, bytes) = DISK_UNITS.into_iter().find(|(name, _)| *name == unit).with_context(wrong)?;
+        let number: u64 = number.parse().ok().with_context(wrong)?;
+        number.checked_mul(bytes).map(Self).with_context(wrong)
+    }
+}
+
 impl FromStr for KindRange {
     type Err = Error;
 
@@ -330,12 +360,23 @@ macro_rules! from_text {
     )+};
 }
 
-from_text!(ListenAddr, PublicHost, PubkeyText);
+from_text!(DiskSize, ListenAddr, PublicHost, PubkeyText);
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_has_a_unit() {
+        for (text, bytes) in [("30GB", 30_000_000_000), ("2 tb", 2_000_000_000_000), ("500MiB", 500 << 20), ("0KB", 0)]
+        {
+            assert_eq!(text.parse::<DiskSize>().unwrap(), DiskSize(bytes));
+        }
+        for wrong in ["30", "GB", "", "-1GB", "1.5GB", "30GBs", "99999999999TB", "3 0GB"] {
+            assert!(wrong.parse::<DiskSize>().unwrap_err().to_string().contains("30GB"), "{wrong}");
+        }
+    }
 
     #[test]
     fn an_address_without_a_port_is_refused_with_an_example() {

@@ -3,8 +3,9 @@
 use super::{ListenerKind, Options, RoleName, SilentPayments, Switch};
 
 /// Settings of the transport of wallets and of the node, without effect where wallets are not served.
-const BITCOIN_ONLY: [&str; 12] = [
+const BITCOIN_ONLY: [&str; 13] = [
     "node-dir",
+    "node-prune-",
     "blocks-dir",
     "rpc-",
     "zmq-",

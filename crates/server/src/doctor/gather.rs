@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use birdhouse_chain::source::{BlockSource, NodeError, SourceErrorKind};
-use birdhouse_chain::{Height, rebuild_advice};
+use birdhouse_chain::{Height, Profile, rebuild_advice};
 use birdhouse_net::Certificate as Pair;
 use birdhouse_node::{Chosen, NodeConf, Rpc, check_node, forked_chain};
 use birdhouse_store::{SegmentOptions, SegmentStore, Store as _};
@@ -21,7 +21,7 @@ use x509_cert::der::Decode as _;
 use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Plugin, Port, PortState, Store};
 use crate::config::{Options, ProfileName, secrets};
 use crate::index::derived::{KINDS, Kind};
-use crate::index::{build_space, setup};
+use crate::index::{build_space, lean_refusal, setup};
 use crate::operator::DAMAGED;
 use crate::process::file_limit;
 use crate::process::users::OtherUser;
@@ -152,7 +152,8 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
         Err(error) => (Err(error.to_string()), Vec::new()),
     };
     let (index, tip) = index(options, Some(conf.network), source.as_ref().ok().cloned(), status, depth);
-    let node = with_blocks_for(tip.as_ref().map(|(height, _)| Height(*height)), node);
+    let profile = options.profile.unwrap_or(ProfileName::Full).into();
+    let node = with_blocks_for(profile, tip.as_ref().map(|(height, _)| Height(*height)), node);
     Bitcoin {
         tip_is_known: tip.as_ref().and_then(|(height, hash)| knows(&rpc, *height, hash)),
         node: Some(node),
@@ -203,12 +204,13 @@ fn node(conf: &NodeConf, rpc: &Rpc) -> Node {
     }
 }
 
-/// Returns the node, as unfit if it lacks blocks that an index with this tip needs.
-fn with_blocks_for(indexed: Option<Height>, node: Node) -> Node {
+/// Returns the node, as unfit if it lacks blocks that an index of this profile with this tip needs.
+fn with_blocks_for(profile: Profile, indexed: Option<Height>, node: Node) -> Node {
     let Answer::Ready { kept, .. } = &node.answer else { return node };
-    match kept.check(indexed) {
-        Err(error) => Node { answer: Answer::Unfit(error.message), ..node },
-        Ok(()) => node,
+    let lost = kept.check(indexed).err().map(|error| error.message);
+    match lost.or_else(|| lean_refusal(profile, kept)) {
+        Some(refusal) => Node { answer: Answer::Unfit(refusal), ..node },
+        None => node,
     }
 }
 

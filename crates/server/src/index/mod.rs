@@ -6,7 +6,9 @@
 pub(crate) mod build_space;
 pub(crate) mod derived;
 mod progress;
+mod prune;
 pub(crate) mod setup;
 
 pub(crate) use self::build_space::BuildSpace;
+pub(crate) use self::prune::{NodeBlocks, Offer, Pruned, Pruner, lean_refusal};
 pub(crate) use self::setup::Setup;

@@ -7,12 +7,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use birdhouse_chain::source::{BlockSource, Node, SourceErrorKind};
 use birdhouse_chain::{BuildOptions, BuildReport, Height, Index, Profile, Waiting};
-use birdhouse_node::{BlockFiles, CoreNode, Fetching, KeptBlocks, NodeConf, NodeOptions, Rpc, ZmqSequence, check_node};
+use birdhouse_node::{
+    BlockFiles, CoreNode, Fetching, KeptBlocks, NodeConf, NodeOptions, PruneBounds, Rpc, ZmqSequence, check_node,
+};
 use bitcoin::Network;
+use parking_lot::Mutex;
 
 use crate::cluster::{cql, follow};
-use crate::config::{Options, ProfileName, secrets};
+use crate::config::{DiskSize, Options, ProfileName, secrets};
 use crate::index::build_space::BuildSpace;
+use crate::index::prune::{Pruner, lean_refusal};
 use crate::index::{build_space, derived, progress};
 use crate::process::{Shutdown, private};
 use crate::storage::{IndexStore, open_files};
@@ -43,6 +47,10 @@ pub(crate) struct Setup {
     pub(crate) profile: Profile,
     pub(crate) index_dir: PathBuf,
     pub(crate) build_options: BuildOptions,
+    /// Deletes old blocks of the node; `None` without a node.
+    pub(crate) pruner: Option<Arc<Pruner>>,
+    /// Bytes of blocks that the node keeps.
+    node_prune_keep: Option<u64>,
     /// Disk space of the first build; `None` if the block files are not here.
     space: Option<BuildSpace>,
 }
@@ -76,18 +84,27 @@ impl Setup {
         if let Some(node) = &node {
             index.set_node_of_clients(node.of_clients(CALLS_OF_READS));
         }
+        let profile = index.profile();
+        let index = Arc::new(index);
+        let pruner = |node: &NodeAccess| {
+            let (rpc, index, store) = (Arc::clone(&node.rpc), Arc::clone(&index), store.clone());
+            let bounds = prune_bounds(options);
+            Arc::new(Pruner { rpc, index, store, profile, bounds, calling: Mutex::default(), blocks: Mutex::default() })
+        };
         Ok(Self {
+            pruner: node.as_ref().map(pruner),
+            node_prune_keep: options.node_prune_keep.map(|DiskSize(bytes)| bytes),
             store,
             derived,
             rpc: node.as_ref().map(|conf| Arc::clone(&conf.rpc)),
             node_of_clients,
             node: node.map(NodeAccess::into_node),
             network,
-            profile: index.profile(),
+            profile,
             build_options: build_options(options, network, &index_dir),
             space: build_space(options),
             index_dir,
-            index: Arc::new(index),
+            index,
         })
     }
 
@@ -167,6 +184,17 @@ impl Setup {
         Ok(())
     }
 
+    /// Watches the node's disk on a thread of its own until shutdown, and deletes old blocks if a setting says how many
+    /// to keep.
+    pub(crate) fn watch_disk(&self, shutdown: &Shutdown) -> Result<()> {
+        if let Some(pruner) = &self.pruner {
+            let (pruner, keep_bytes, shutdown) = (Arc::clone(pruner), self.node_prune_keep, shutdown.clone());
+            let watch = move || pruner.watch(keep_bytes, &shutdown);
+            std::thread::Builder::new().name("node disk".into()).spawn(watch)?;
+        }
+        Ok(())
+    }
+
     /// Builds the index, then follows the node's tip until shutdown. Without a node, only waits.
     pub(crate) fn keep_indexed(&self, shutdown: &Shutdown) -> Result<()> {
         if let Some(replica) = self.store.replica() {
@@ -197,6 +225,9 @@ impl Setup {
         while !shutdown.is_requested() {
             // A node that does not answer is waited for by those who follow it.
             let Ok(kept) = KeptBlocks::of(rpc) else { return };
+            if let Some(refusal) = lean_refusal(self.profile, &kept) {
+                tracing::error!("{refusal}");
+            }
             let Err(error) = kept.check(self.indexed()) else { return };
             self.index.set_waiting(Waiting::Failed { message: error.message });
             std::thread::sleep(NODE_RETRY);
@@ -333,6 +364,14 @@ fn temp_dir(options: &Options, network: Network, index_dir: &Path) -> PathBuf {
     match &options.build_temp_dir {
         Some(folder) => folder.join(format!("birdhouse-build-{network}")),
         None => index_dir.join("build"),
+    }
+}
+
+fn prune_bounds(options: &Options) -> PruneBounds {
+    let default = PruneBounds::default();
+    PruneBounds {
+        margin_blocks: options.node_prune_margin.unwrap_or(default.margin_blocks),
+        step_bytes: options.node_prune_step.unwrap_or(default.step_bytes),
     }
 }
 

@@ -12,6 +12,7 @@ use birdhouse_relay::{Relay, RuleBook};
 use bitcoin::Network;
 use tokio::sync::Notify;
 
+use crate::index::{NodeBlocks, Pruner};
 use crate::operator::health::{Halves, Health, NodeState};
 use crate::operator::node_watch::NodeWatch;
 use crate::operator::shown::Shown;
@@ -50,6 +51,8 @@ pub(crate) struct Bitcoin {
     pub(crate) index: Arc<Index>,
     pub(crate) store: IndexStore,
     /// `None` without a node.
+    pub(crate) pruner: Option<Arc<Pruner>>,
+    /// `None` without a node.
     pub(crate) node: Option<(Arc<Rpc>, Arc<NodeWatch>)>,
 }
 
@@ -82,6 +85,8 @@ pub(super) struct BitcoinState {
     pub(super) sync_percent: u8,
     pub(crate) node: Option<NodeState>,
     pub(super) node_calls: Option<CallCounts>,
+    /// The node's blocks on its disk, as far as they are known.
+    pub(super) node_blocks: Option<NodeBlocks>,
     pub(super) cache_bytes: u64,
     /// Bytes on disk by table and array.
     pub(super) table_bytes: Vec<(String, u64)>,
@@ -134,6 +139,7 @@ impl Bitcoin {
             sync_percent: tip.map_or_else(|syncing| syncing.percent, |_| 100),
             node,
             node_calls: self.node.as_ref().map(|(rpc, _)| rpc.calls()),
+            node_blocks: self.pruner.as_ref().and_then(|pruner| pruner.blocks()),
             cache_bytes: self.store.cache_bytes(),
             // Sizes that cannot be read are left out: the state is about everything else, too.
             table_bytes: self.store.sizes().unwrap_or_default(),

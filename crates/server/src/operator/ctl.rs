@@ -21,9 +21,10 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::config::{ControlCommand, Decided};
+use crate::index::Pruner;
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
-use crate::operator::stores::{Pace, Stores};
+use crate::operator::stores::Pace;
 use crate::operator::{accept, connections, rules, status};
 use crate::process::users::OtherUser;
 
@@ -117,8 +118,15 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
     let command = serde_json::from_str(&line);
     let answer = match &command {
         Ok(command @ (ControlCommand::Verify | ControlCommand::Backup { .. })) => {
-            at_length(command.clone(), control.stores.clone()).await
+            let (command, stores) = (command.clone(), control.stores.clone());
+            at_length(move || match &command {
+                ControlCommand::Backup { folder } => stores.back_up(folder, Pace::Gentle).map(|done| json!(done)),
+                _ => stores.check(Pace::Gentle).map(|checked| json!(checked)),
+            })
+            .await
         }
+        Ok(ControlCommand::OfferPrune { keep_bytes }) => with_pruner(control, *keep_bytes, Pruner::offer).await,
+        Ok(ControlCommand::Prune { keep_bytes }) => with_pruner(control, *keep_bytes, Pruner::prune).await,
         Ok(command) => execute(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
         Err(error) => Answer::Error(format!("failed to parse the command: {error}")),
     };
@@ -131,16 +139,24 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
     Ok(())
 }
 
-/// Executes a command that takes long, on a thread of its own that ends with the process.
-async fn at_length(command: ControlCommand, stores: Stores) -> Answer {
+/// Asks the pruner, which asks the node.
+async fn with_pruner<T: Serialize>(
+    control: &Control,
+    keep_bytes: u64,
+    ask: impl FnOnce(&Pruner, u64) -> Result<T> + Send + 'static,
+) -> Answer {
+    match control.bitcoin.as_ref().and_then(|bitcoin| bitcoin.pruner.clone()) {
+        Some(pruner) => at_length(move || ask(&pruner, keep_bytes).map(|answer| json!(answer))).await,
+        None => Answer::Error("failed to prune: the server has no node".into()),
+    }
+}
+
+/// Executes what takes long, on a thread of its own that ends with the process.
+async fn at_length(work: impl FnOnce() -> Result<Value> + Send + 'static) -> Answer {
     let (done, answer) = oneshot::channel();
     std::thread::spawn(move || {
-        let answer = match &command {
-            ControlCommand::Backup { folder } => stores.back_up(folder, Pace::Gentle).map(|done| json!(done)),
-            _ => stores.check(Pace::Gentle).map(|checked| json!(checked)),
-        };
         // Nobody waits for it any more.
-        let _ = done.send(answer);
+        let _ = done.send(work());
     });
     let answer = answer.await.context("failed to execute the command: its thread ended early; see the log");
     answer.flatten().map_or_else(|error| Answer::Error(format!("{error:#}")), Answer::Ok)
@@ -191,7 +207,10 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
             tracing::info!("stopping for the operator");
             Answer::Ok(json!({ "stopping": true }))
         }
-        ControlCommand::Verify | ControlCommand::Backup { .. } => unreachable!("they take long"),
+        ControlCommand::Verify
+        | ControlCommand::Backup { .. }
+        | ControlCommand::OfferPrune { .. }
+        | ControlCommand::Prune { .. } => unreachable!("they take long"),
     })
 }
 

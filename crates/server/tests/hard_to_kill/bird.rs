@@ -184,7 +184,6 @@ impl Bird {
         Self(command.spawn().unwrap())
     }
 
-    #[cfg(feature = "cluster")]
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }

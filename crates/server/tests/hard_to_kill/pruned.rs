@@ -40,7 +40,13 @@ impl Twins {
     /// Prunes as far as Core does; returns the lowest height that the node keeps.
     fn prune_all(&self) -> u64 {
         self.pruned.rpc("pruneblockchain", json!([self.chain.height()])).unwrap();
-        self.pruned.rpc("getblockchaininfo", json!([])).unwrap()["pruneheight"].as_u64().unwrap()
+        self.kept().0
+    }
+
+    /// Returns the lowest height that the node keeps, and the bytes of its blocks.
+    fn kept(&self) -> (u64, u64) {
+        let info = self.pruned.rpc("getblockchaininfo", json!([])).unwrap();
+        (info["pruneheight"].as_u64().unwrap(), info["size_on_disk"].as_u64().unwrap())
     }
 
     /// Proves that every script has the answers that an index beside the twin has.
@@ -103,4 +109,93 @@ fn a_first_build_needs_every_block_and_a_late_index_the_next_one() {
     let _server = late.start("run");
     late.wait_for_log(0, &format!("the index ends at {indexed}"));
     assert_eq!(late.served_height(), Some(indexed));
+}
+
+/// Bounds for chains of these tests.
+const SMALL_BOUNDS: [&str; 2] = ["--node-prune-margin=150", "--node-prune-step=100000"];
+
+fn prune(home: &Home, more: &[&str]) -> (bool, String) {
+    home.output("prune", &[&SMALL_BOUNDS, more].concat())
+}
+
+#[test]
+fn the_command_deletes_after_a_yes_what_every_index_has() {
+    let mut twins = Twins::new(73);
+    let home = Home::new(&twins.pruned, Profile::Full);
+    home.index();
+    let (_, bytes) = twins.kept();
+
+    // An index that is switched on and has no block yet.
+    let (done, said) = prune(&home, &["--keep=0KB", "--yes", "--silent-payments=scan"]);
+    assert!(done && said.contains("Up to height 0,") && twins.kept() == (0, bytes), "{said}");
+    let (done, said) = prune(&home, &["--keep=0KB", "--silent-payments=off"]);
+    assert!(done && said.contains("dry run") && said.contains("verify --all") && twins.kept() == (0, bytes), "{said}");
+    let (done, said) = prune(&home, &["--keep=1GB", "--yes"]);
+    assert!(done && said.contains("no more than that") && twins.kept() == (0, bytes), "{said}");
+    let (done, said) = home.output("prune", &["--keep=0KB", "--yes", "--node-prune-margin=150"]);
+    assert!(done && said.contains("too little") && twins.kept() == (0, bytes), "{said}");
+
+    let (done, said) = prune(&home, &["--keep=0KB", "--yes"]);
+    let (first, left) = twins.kept();
+    assert!(done && said.contains(&format!("from height {first} on")), "{said}");
+    let last = u64::from(twins.chain.height() - 288);
+    assert!(100 < first && first <= last + 1 && left < bytes, "{first} {left} {bytes}");
+    twins.assert_same_answers(&home, "pruned");
+
+    // A running server does it, as far as its own bounds allow.
+    let home = home.arg(SMALL_BOUNDS[0]).arg(SMALL_BOUNDS[1]);
+    let server = home.start("run");
+    twins.grow(200);
+    home.wait_for_tip(&twins.chain);
+    let (_, bytes) = twins.kept();
+    let keep = format!("--keep={}KB", (bytes - 200_000) / 1000);
+    let (done, said) = home.output("prune", &[&keep, "--yes"]);
+    let (next, left) = twins.kept();
+    // Whole files of 64 KiB go, and their undo data.
+    assert!(done && next > first && left < bytes && bytes - left <= 300_000, "{left} {bytes}: {said}");
+    drop(server);
+    twins.assert_same_answers(&home, "pruned by the server");
+}
+
+#[test]
+fn a_node_that_does_not_leave_it_to_us_and_a_lean_index_are_refused() {
+    let twins = Twins::new(74);
+    let refused = |home: &Home| {
+        home.index();
+        let (done, said) = prune(home, &["--keep=0KB", "--yes"]);
+        assert!(!done, "{said}");
+        said
+    };
+    let said = refused(&Home::new(&twins.twin, Profile::Full));
+    assert!(said.contains("keeps every block") && said.contains("prune=1"), "{said}");
+    let lean = Home::new(&twins.pruned, Profile::Lean);
+    let said = refused(&lean);
+    assert!(said.contains("profile lean") && twins.kept().0 == 0, "{said}");
+    let first = twins.prune_all();
+    let (_, said) = lean.output("doctor", &[]);
+    assert!(said.contains("reads txids") && said.contains(&format!("below {first}")), "{said}");
+}
+
+#[test]
+fn the_setting_prunes_as_the_chain_grows_and_frees_the_space() {
+    let mut twins = Twins::new(75);
+    let home = Home::new(&twins.pruned, Profile::Full);
+    let home = home.arg(SMALL_BOUNDS[0]).arg(SMALL_BOUNDS[1]).arg("--node-prune-keep=300KB");
+    let server = home.start("run");
+    for _ in 0..3 {
+        let (first, _) = twins.kept();
+        home.wait_until("the node is pruned", || twins.kept().0 > first);
+        assert!(twins.kept().0 <= u64::from(twins.chain.height() - 288) + 1);
+        twins.grow(150);
+        home.wait_for_tip(&twins.chain);
+    }
+    let open = format!("/proc/{}/fd", server.pid());
+    let blocks = twins.pruned.blocks_dir().display().to_string();
+    let is_deleted = |to: &str| to.starts_with(&blocks) && to.ends_with(" (deleted)");
+    home.wait_until("deleted files are closed", || {
+        let links = std::fs::read_dir(&open).unwrap().filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
+        !links.into_iter().any(|to| is_deleted(&to.to_string_lossy()))
+    });
+    drop(server);
+    twins.assert_same_answers(&home, "pruned by the setting");
 }

@@ -1,0 +1,161 @@
+//! Deletion of the node's old blocks once every index has them: `birdhouse prune`, and the setting `node-prune-keep`.
+//!
+//! Nothing brings a deleted block back but a download, so a block goes only if the index and each derived index that is
+//! on have published what they made of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use birdhouse_chain::{Height, Index, Profile, Snapshot};
+use birdhouse_node::{KeptBlocks, NodeDisk, PruneBounds, PrunePlan, Rpc, prune_blocks};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::process::Shutdown;
+use crate::storage::IndexStore;
+
+/// Pause between two looks at the node's disk.
+const LOOK: Duration = Duration::from_secs(5);
+/// Looks after which the bytes that can be freed are summed up again: the sizes of all blocks.
+const LOOKS_PER_SUM: u32 = 60;
+
+/// Deletes old blocks of the node.
+pub(crate) struct Pruner {
+    pub(super) rpc: Arc<Rpc>,
+    pub(super) index: Arc<Index>,
+    pub(super) store: IndexStore,
+    pub(super) profile: Profile,
+    pub(super) bounds: PruneBounds,
+    /// Held over a call, so that two do not delete for the same reason.
+    pub(super) calling: Mutex<()>,
+    /// The last look.
+    pub(super) blocks: Mutex<Option<NodeBlocks>>,
+}
+
+/// The node's blocks on its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NodeBlocks {
+    /// Bytes of blocks and undo data.
+    pub(crate) bytes: u64,
+    /// The lowest height from which all are there.
+    pub(crate) first: Height,
+    /// Bytes that can be freed; `None` if the node does not leave that to us.
+    pub(crate) prunable_bytes: Option<u64>,
+}
+
+/// An offer to delete blocks.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Offer {
+    pub(crate) plan: PrunePlan,
+    /// Bytes of the index on disk.
+    pub(crate) index_bytes: u64,
+}
+
+/// The node's disk after a deletion.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Pruned {
+    /// Bytes that are free now.
+    pub(crate) freed_bytes: u64,
+    /// Bytes of the node's blocks and undo data.
+    pub(crate) node_bytes: u64,
+    /// The lowest height that it keeps.
+    pub(crate) first: u32,
+}
+
+/// Returns the error of a lean index beside a node that has lost blocks; `None` where it has them all.
+pub(crate) fn lean_refusal(profile: Profile, kept: &KeptBlocks) -> Option<String> {
+    (profile == Profile::Lean && kept.first.0 > 0).then(|| {
+        format!(
+            "the profile lean reads txids from the node's blocks, and the node has lost those below {}; build the index \
+             with profile = \"full\" beside a node that has all blocks",
+            kept.first
+        )
+    })
+}
+
+impl Pruner {
+    /// Plans a deletion that leaves about `keep_bytes` of the node's blocks.
+    ///
+    /// # Errors
+    /// The reason why nothing may be deleted.
+    pub(crate) fn offer(&self, keep_bytes: u64) -> Result<Offer> {
+        ensure!(
+            self.profile == Profile::Full,
+            "failed to prune: the profile lean reads txids from the node's blocks; build the index with profile = \
+             \"full\" first"
+        );
+        if self.store.replica().is_some() {
+            bail!("failed to prune: another process writes the index; prune beside that one");
+        }
+        let node = NodeDisk::of(&self.rpc)?;
+        node.kept.check_manual()?;
+        let at = self.index.snapshot().context("failed to prune: the index is not built yet")?;
+        let sizes = |height| at.block_summary(height).map(|block| block.bytes);
+        let plan = node.plan(keep_bytes, self.indexed(&at), self.bounds, sizes);
+        Ok(Offer { plan, index_bytes: self.store.sizes().unwrap_or_default().iter().map(|(_, bytes)| bytes).sum() })
+    }
+
+    /// Deletes blocks until about `keep_bytes` are left; `None` if there is too little to delete.
+    ///
+    /// # Errors
+    /// The reason why nothing may be deleted, or the node's refusal.
+    pub(crate) fn prune(&self, keep_bytes: u64) -> Result<Option<Pruned>> {
+        let _calling = self.calling.lock();
+        let PrunePlan { node_bytes, height, .. } = self.offer(keep_bytes)?.plan;
+        let Some(height) = height else { return Ok(None) };
+        tracing::info!(height, "deleting the node's blocks up to this height");
+        prune_blocks(&self.rpc, Height(height)).context("failed to prune")?;
+        self.index.close_deleted_blocks();
+        let NodeDisk { kept, bytes, .. } = NodeDisk::of(&self.rpc)?;
+        let pruned = Pruned { freed_bytes: node_bytes.saturating_sub(bytes), node_bytes: bytes, first: kept.first.0 };
+        tracing::info!(
+            freed_mb = pruned.freed_bytes / 1_000_000,
+            first = pruned.first,
+            "deleted old blocks of the node"
+        );
+        Ok(Some(pruned))
+    }
+
+    /// Returns the last height that the index and every derived index have published.
+    fn indexed(&self, at: &Snapshot) -> Height {
+        let derived = self.index.derived().iter().map(|derived| derived.len(at).saturating_sub(1));
+        Height(derived.fold(at.tip().height.0, u32::min))
+    }
+
+    /// Returns the node's blocks at the last look.
+    pub(crate) fn blocks(&self) -> Option<NodeBlocks> {
+        *self.blocks.lock()
+    }
+
+    /// Looks at the node's disk until shutdown; deletes blocks whenever enough of them are above `keep_bytes`.
+    pub(crate) fn watch(&self, keep_bytes: Option<u64>, shutdown: &Shutdown) {
+        let mut logged = String::new();
+        for look in 0.. {
+            if shutdown.is_requested() {
+                break;
+            }
+            // While the index is built, or the node is silent, others say so.
+            if let Ok(node) = NodeDisk::of(&self.rpc)
+                && self.index.is_ready()
+            {
+                if let Some(Err(error)) = keep_bytes.map(|keep_bytes| self.prune(keep_bytes)) {
+                    let error = format!("{error:#}");
+                    if error != logged {
+                        tracing::warn!(error, "the node's blocks are not pruned");
+                        logged = error;
+                    }
+                }
+                self.note(&node, look);
+            }
+            std::thread::park_timeout(LOOK);
+        }
+    }
+
+    fn note(&self, node: &NodeDisk, look: u32) {
+        let summed = self.blocks().filter(|_| !look.is_multiple_of(LOOKS_PER_SUM)).map(|blocks| blocks.prunable_bytes);
+        let sum = || self.offer(0).ok().map(|offer| offer.plan.freed_bytes);
+        let prunable_bytes = summed.unwrap_or_else(sum);
+        *self.blocks.lock() = Some(NodeBlocks { bytes: node.bytes, first: node.kept.first, prunable_bytes });
+    }
+}
