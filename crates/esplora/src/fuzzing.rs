@@ -78,7 +78,7 @@ async fn read(request: Request) -> Result<Response, Failure> {
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let body = body.collect().await.map_err(|_| Failure::bad_request("Invalid body"))?.to_bytes().to_vec();
     let asked_range = AskedRange { range: Some(query.clone()), if_range: None };
-    let params = Params { path, query, body, last_event: Some(format!("{}", parts.uri)), asked_range };
+    let params = Params { path, query, body: body.into(), last_event: Some(format!("{}", parts.uri)), asked_range };
     if let Wanted::Part(bytes) = params.asked_range.within(FILE_BYTES) {
         assert!(bytes.start < bytes.end && bytes.end <= FILE_BYTES, "{bytes:?}");
     }

@@ -48,7 +48,7 @@ pub use history::{History, RATES, Record, Span};
 pub use limits::{Limits, LimitsGiven};
 pub use pages::{Pages, Surroundings, Tested};
 pub use server::{Overview, Server, Sockets};
-pub use service::{Listener, Settings, StaleBlock};
+pub use service::{Listener, Settings, StaleBlock, Way};
 pub use wire::script;
 pub use wire::{Answer, Cache, Failure, Params, Refusal, Reply, read_address, script_of_address, script_of_hash};
 pub use work::{Endpoint, Lane, Question};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::http::HeaderName;
 use birdhouse_chain::source::NodeError;
-use birdhouse_chain::{Height, MempoolTransaction, NodeValue, Waiting};
+use birdhouse_chain::{Height, MempoolTransaction, NodeValue, Tweaks, Waiting};
 use bitcoin::block::Header;
 use bitcoin::{Amount, BlockHash, Network, Txid, consensus};
 use serde::Deserialize;
@@ -102,6 +102,11 @@ impl Question<'_> {
     /// The reason why the index stays at its tip although the node has another one.
     pub fn waiting(&self) -> Option<Waiting> {
         self.service.index.waiting()
+    }
+
+    /// Tweaks of silent payments; `None` if the server keeps none.
+    pub fn tweaks(&self) -> Option<&Tweaks> {
+        self.service.settings.tweaks.as_ref()
     }
 
     /// True if the server has a node.

@@ -79,6 +79,23 @@ impl ScanKey {
         Ok(Self { scan: own, spend, labels })
     }
 
+    /// Makes a key of the hexadecimal digits of a scan key, of which no copy is left, and a compressed spend key.
+    ///
+    /// # Errors
+    /// One of the keys is none.
+    pub fn from_hex(scan: &str, spend: &[u8; 33]) -> Result<Self, KeyError> {
+        let mut bytes = Box::new(Zeroizing::new([0; 32]));
+        let digits = scan.as_bytes();
+        if digits.len() != 64 {
+            return Err(KeyError::Scan);
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.as_chunks::<2>().0) {
+            let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(KeyError::Scan);
+            *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).expect("two digits are a byte");
+        }
+        Self::new(&bytes, spend, &[])
+    }
+
     /// Finds the outputs of a transaction that pay this key, in the order in which their sender counted them. `outputs`
     /// are the x coordinates of the taproot outputs.
     ///

@@ -32,7 +32,7 @@ pub(crate) fn secret(number: u8) -> SecretKey {
     SecretKey::from_slice(&sha256::Hash::hash(&[number; 7]).to_byte_array()).unwrap()
 }
 
-fn tagged(tag: &str, parts: &[&[u8]]) -> Scalar {
+pub(crate) fn tagged(tag: &str, parts: &[&[u8]]) -> Scalar {
     let tag = sha256::Hash::hash(tag.as_bytes());
     let mut engine = sha256::Hash::engine();
     for part in [&[tag.as_byte_array() as &[u8], tag.as_byte_array()], parts].concat() {

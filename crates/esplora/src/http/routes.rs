@@ -112,8 +112,12 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     let snapshot = service.snapshot(&caller)?;
     let last_event = text(&parts, LAST_EVENT_ID);
     let asked_range = AskedRange { range: text(&parts, header::RANGE), if_range: text(&parts, header::IF_RANGE) };
-    let params = Params { path, query, body, last_event, asked_range };
-    let asked = Arc::new(ApiRequest { params, room: AnswerMemory::new(caller.unsent.clone()) });
+    let params = Params { path, query, body: body.into(), last_event, asked_range };
+    let asked = Arc::new(ApiRequest {
+        params,
+        way: caller.way.with(&parts.headers),
+        room: AnswerMemory::new(caller.unsent.clone()),
+    });
     let began = Instant::now();
     let reply = service.answer(&caller.meter, route.lane, route.endpoint, &asked, &snapshot).await;
     let took = began.elapsed();
@@ -141,8 +145,13 @@ fn text(parts: &Parts, name: HeaderName) -> Option<String> {
 /// Makes the links of an answer relative, so that proxies may serve everything below a path of theirs.
 fn finish(service: &Service, parts: &Parts, content: &mut Content) {
     let surroundings = Surroundings::of(service, parts.uri.path());
-    match (content, parts.extensions.get::<&'static Pages>()) {
+    match (content, parts.extensions.get::<&'static Pages>().copied()) {
         (Content::Html(text), Some(pages)) => *text = (pages.finish)(text, &surroundings),
+        (Content::GrowingPage(begun, rows), Some(pages)) => {
+            *begun = (pages.finish)(begun, &surroundings);
+            let finish = move |piece: &str| (pages.finish)(piece, &surroundings);
+            rows.make_texts(finish);
+        }
         (Content::Elsewhere(path), _) => *path = surroundings.relative(path),
         _ => {}
     }
@@ -249,6 +258,7 @@ impl Answered {
                 self.rows(rows)
             }
             Content::List(rows) => self.rows(rows),
+            Content::GrowingPage(begun, rows) => self.rows(rows.after(begun.into_bytes())),
             // It has an answer of its own.
             Content::WebSocket => Body::empty(),
         };

@@ -24,7 +24,7 @@ use tracing::debug;
 use crate::http::slashes;
 use crate::limits::{HEAD_BYTES, OVERDRAWN_PAUSE, REQUEST_WORK};
 use crate::live;
-use crate::service::{Caller, Service, Switching};
+use crate::service::{Caller, Service, Switching, Way};
 
 /// A client that may ask.
 struct Welcome {
@@ -32,6 +32,7 @@ struct Welcome {
     guard: ConnectionGuard,
     /// As in [`Caller`].
     pages: Option<WebPages>,
+    way: Way,
     _permit: OwnedSemaphorePermit,
     stopped: watch::Receiver<()>,
 }
@@ -46,9 +47,11 @@ async fn serve_seated(service: Arc<Service>, accepted: Accepted<Router>) {
     let router = accepted.listener.limits.clone();
     let (within, stopped) = (service.settings.limits.handshake_timeout, accepted.stopped.clone());
     let pages = accepted.is_local().then(|| service.settings.pages.clone());
+    let is_closed = pages.is_some() || accepted.listener.transport.certificate().is_some();
+    let way = if is_closed { Way::Closed } else { Way::Open };
     let greeted = handshake(within, stopped.clone(), greet(&service, accepted)).await;
     let Some((guard, stream, permit)) = greeted else { return };
-    Welcome { service, guard, pages, _permit: permit, stopped }.converse(router, stream).await;
+    Welcome { service, guard, pages, way, _permit: permit, stopped }.converse(router, stream).await;
 }
 
 /// Reads the client's address, registers the connection, and does its TLS handshake.
@@ -98,8 +101,8 @@ impl Welcome {
         let meter = Arc::clone(&self.guard.meter);
         let unsent = Unsent { all: self.service.unsent.clone(), client: meter.unsent() };
         let switching = Arc::default();
-        let (stopped, pages) = (self.stopped.clone(), self.pages.take());
-        let caller = Caller { meter: Arc::clone(&meter), unsent, stopped, pages, switching };
+        let (stopped, pages, way) = (self.stopped.clone(), self.pages.take(), self.way);
+        let caller = Caller { meter: Arc::clone(&meter), unsent, way, stopped, pages, switching };
         let answered = caller.clone();
         let router = TowerToHyperService::new(router);
         let answer = service_fn(move |mut request: Request<Incoming>| {

@@ -31,7 +31,7 @@ use self::tracking::Tracking;
 use self::wishes::Action;
 use crate::fees::{NodeUse, RateStep, Rates};
 use crate::limits::{LIVE_ANSWER, LIVE_CROWDED, LIVE_MESSAGE_BYTES, LIVE_PACE, LIVE_SILENCE, TRACKED};
-use crate::service::{Caller, Service};
+use crate::service::{Caller, Service, Way};
 use crate::wire::{AnswerMemory, Failure, Params};
 use crate::work::Question;
 
@@ -221,8 +221,9 @@ impl Connection {
     async fn rates(&mut self, at: &Snapshot) -> Option<Rates> {
         let (params, room) = (Params::default(), AnswerMemory::new(self.caller.unsent.clone()));
         let service = &*self.service;
-        let rates =
-            |node_use| Question { service, at, params: &params, room: &room, node_use }.rates(RateStep::Thousandth);
+        let rates = |node_use| {
+            Question { service, at, params: &params, room: &room, way: Way::Open, node_use }.rates(RateStep::Thousandth)
+        };
         let found = match offload(|| rates(NodeUse::NotYet)) {
             Err(Failure::Unasked) => {
                 let (node_use, _turn) = service.node_turn(&self.caller.meter).await;
@@ -242,8 +243,13 @@ impl Connection {
         let (params, service, tracking) = (Params::default(), &self.service, &mut self.tracking);
         // Until the messages are made. They count again while they wait to be taken.
         let room = AnswerMemory::new(self.caller.unsent.clone());
-        let read =
-            || answer(tracking, &Question { service, at, params: &params, room: &room, node_use: NodeUse::NotYet }, at);
+        let read = || {
+            answer(
+                tracking,
+                &Question { service, at, params: &params, room: &room, way: Way::Open, node_use: NodeUse::NotYet },
+                at,
+            )
+        };
         let answered = service.offloaded(&self.caller.meter, read).await;
         answered.map_err(|failure| match failure {
             Failure::Refused(StatusCode::SERVICE_UNAVAILABLE, _) => busy(),

@@ -5,6 +5,7 @@ mod paused;
 mod settings;
 mod stale_blocks;
 
+pub use self::caller::Way;
 pub(crate) use self::caller::{Caller, Switching};
 pub(crate) use self::paused::PausedAnswers;
 pub use self::settings::{Listener, Settings};

@@ -9,6 +9,7 @@ use bitcoin::hex::FromHex as _;
 use bitcoin::{Address, BlockHash, Network, Txid};
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
+use zeroize::Zeroizing;
 
 use crate::wire::failure::Failure;
 use crate::wire::ranges::AskedRange;
@@ -20,7 +21,8 @@ pub struct Params {
     pub(crate) path: Vec<(String, String)>,
     /// The query as it came.
     pub(crate) query: String,
-    pub(crate) body: Vec<u8>,
+    /// Wiped when it is dropped.
+    pub(crate) body: Zeroizing<Vec<u8>>,
     /// The id of the last event that the client has received.
     pub(crate) last_event: Option<String>,
     /// The part of the answer that the client asks for.
@@ -91,6 +93,13 @@ impl Params {
         values(std::str::from_utf8(&self.body).ok()?, name).next()
     }
 
+    /// A value of the body's form as it came: text of letters and digits alone is right without decoding, which would
+    /// copy it.
+    pub fn plain_form(&self, name: &str) -> Option<&str> {
+        let pairs = std::str::from_utf8(&self.body).ok()?.split('&');
+        pairs.filter_map(|pair| pair.split_once('=')).find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
     /// The body as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| Failure::bad_request(error.to_string()))
@@ -152,7 +161,7 @@ mod tests {
         const LEVELS_MAX: usize = 127;
         let read = |levels: usize| {
             let body = format!("{}{}", "[".repeat(levels), "]".repeat(levels)).into_bytes();
-            Params { body, ..Params::default() }.json::<serde_json::Value>().is_ok()
+            Params { body: body.into(), ..Params::default() }.json::<serde_json::Value>().is_ok()
         };
         let on_thread = std::thread::Builder::new().stack_size(256 << 10);
         let are_read = on_thread.spawn(move || [LEVELS_MAX, LEVELS_MAX + 1].map(read)).unwrap().join().unwrap();

@@ -81,6 +81,8 @@ pub(crate) enum Content {
     Csv(String, Rows),
     /// A JSON list, in pieces.
     List(Rows),
+    /// The beginning of a page, and the rest of it.
+    GrowingPage(String, Rows),
 }
 
 /// Pieces of a file that is written while the client reads it; `None` ends it.
@@ -152,6 +154,21 @@ impl Rows {
         Self(Box::new(move |at, _| Ok(next(at)?)))
     }
 
+    /// Makes another text of each piece.
+    pub(crate) fn make_texts(&mut self, make: impl Fn(&str) -> String + Send + 'static) {
+        let mut next = std::mem::replace(&mut self.0, Box::new(|_, _| Ok(None)));
+        self.0 = Box::new(move |at, room| {
+            Ok(next(at, room)?.map(|piece| make(&String::from_utf8_lossy(&piece)).into_bytes()))
+        });
+    }
+
+    /// Adds a first piece.
+    pub(crate) fn after(self, first: Vec<u8>) -> Self {
+        let Self(mut next) = self;
+        let mut first = Some(first);
+        Self(Box::new(move |at, room| first.take().map_or_else(|| next(at, room), |first| Ok(Some(first)))))
+    }
+
     /// Pieces that take their room before they are filled.
     pub(crate) fn within(
         next: impl FnMut(&Snapshot, &AnswerMemory) -> Result<Option<Vec<u8>>, Failure> + Send + 'static,
@@ -189,6 +206,14 @@ impl Reply {
     /// A page.
     pub fn html(text: String, cache: Cache) -> Answer {
         Ok(Self::new(Content::Html(text), cache))
+    }
+
+    /// A page of which `next` makes one piece after the other, beyond its beginning, while the client reads it.
+    pub fn growing_page(
+        begun: String,
+        next: impl FnMut(&Snapshot) -> Result<Option<Vec<u8>>, birdhouse_chain::Error> + Send + 'static,
+    ) -> Self {
+        Self::new(Content::GrowingPage(begun, Rows::of(next)), Cache::NoStore)
     }
 
     /// A style sheet or a script of this media type, whose path changes with its text.
@@ -278,7 +303,7 @@ impl Content {
         match self {
             Self::Json(_) | Self::List(_) => "application/json",
             Self::Text(_) | Self::Elsewhere(_) | Self::WebSocket => "text/plain",
-            Self::Html(_) => HTML,
+            Self::Html(_) | Self::GrowingPage(..) => HTML,
             Self::Asset(media_type, _) => media_type,
             Self::Csv(..) => "text/csv; charset=utf-8",
             Self::Events(_) => EVENTS,
@@ -295,6 +320,7 @@ impl Content {
             Self::Elsewhere(_)
             | Self::Csv(..)
             | Self::List(_)
+            | Self::GrowingPage(..)
             | Self::Block(..)
             | Self::Pieces(_)
             | Self::Events(_)

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::fees::NodeUse;
 use crate::limits::{FETCH_PATIENCE, FETCHED_PARTS_MAX, FETCHES_MAX, NODE_PATIENCE};
-use crate::service::Service;
+use crate::service::{Service, Way};
 use crate::wire::{Answer, AnswerMemory, Failure, Params};
 
 /// A request, with the view of the index that its answer sees.
@@ -32,12 +32,15 @@ pub struct Question<'a> {
     pub params: &'a Params,
     /// The memory of the answer.
     pub(crate) room: &'a AnswerMemory,
+    /// The way of the request.
+    pub way: Way,
     pub(crate) node_use: NodeUse,
 }
 
 /// A request while it is answered.
 pub(crate) struct ApiRequest {
     pub(crate) params: Params,
+    pub(crate) way: Way,
     /// The memory of the answer.
     pub(crate) room: AnswerMemory,
 }
@@ -169,9 +172,9 @@ impl Service {
 
     /// Asks an endpoint, whose answer begins with nothing in its room.
     fn ask(&self, endpoint: Endpoint, request: &ApiRequest, at: &Snapshot, node_use: NodeUse) -> Answer {
-        let ApiRequest { params, room } = request;
+        let ApiRequest { params, way, room } = request;
         room.clear();
-        caught(|| endpoint(&Question { service: self, at, params, room, node_use }))
+        caught(|| endpoint(&Question { service: self, at, params, room, way: *way, node_use }))
     }
 
     /// Waits for a turn to ask the node, and not for long: while the node is silent, others keep all turns.

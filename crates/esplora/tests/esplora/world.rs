@@ -38,7 +38,7 @@ pub(crate) struct World {
 /// An index of a node's chain, and a server of it.
 pub(crate) struct Rest {
     pub(crate) index: Arc<Index>,
-    derived: Vec<Arc<DerivedIndex>>,
+    pub(crate) derived: Vec<Arc<DerivedIndex>>,
     core: Arc<CoreNode>,
     pub(crate) port: u16,
     /// Of the listener with `/internal`.

@@ -14,6 +14,7 @@ mod projected;
 mod push;
 mod refusal;
 mod rest;
+mod scan;
 mod script;
 mod search;
 mod several;
@@ -37,6 +38,7 @@ pub(crate) const ROUTES: &[&[Route]] = &[
     transaction::ROUTES,
     script::ROUTES,
     several::ROUTES,
+    scan::ROUTES,
     search::ROUTES,
     push::ROUTES,
     labels::ROUTES,

@@ -9,6 +9,7 @@ use bitcoin::{ScriptBuf, Txid};
 
 use super::changes::{changes, points, received};
 use super::refusal::refused;
+use super::scan;
 use super::script::entry;
 use crate::derive::{Branch, Derivation, GAP, Named, Steps, Underived, parse};
 use crate::views::several::{Member, Several, form, page};
@@ -26,7 +27,7 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 fn empty(question: &Question<'_>) -> Answer {
-    Reply::html(form(question.network()), Cache::Private)
+    Reply::html(form(question.network(), scan::access(question)), Cache::Private)
 }
 
 fn several(question: &Question<'_>) -> Answer {

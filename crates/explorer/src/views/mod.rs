@@ -14,6 +14,7 @@ pub(crate) mod projected;
 pub(crate) mod push;
 pub(crate) mod refusal;
 pub(crate) mod rest;
+pub(crate) mod scan;
 pub(crate) mod schedule;
 pub(crate) mod script;
 pub(crate) mod several;

@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use super::chart::{Point, chart};
 use super::layout::Frame;
 use super::parts::{self, fact};
+use super::scan::{self, Access};
 use super::script::{self, Entry};
 
 /// One script of several.
@@ -47,10 +48,12 @@ pub(crate) struct Several {
 const TITLE: &str = "Addresses and wallets";
 
 /// Returns the page with an empty form.
-pub(crate) fn form(network: Network) -> String {
+pub(crate) fn form(network: Network, access: Access) -> String {
     Frame { title: TITLE, network: Some(network), ..Frame::default() }.around(&html! {
         h1 { (TITLE) }
         (question(""))
+        h2 { "Silent payments" }
+        (scan::form(access))
     })
 }
 

@@ -10,6 +10,8 @@ use birdhouse_testkit::tx::Payment;
 use serde_json::Value;
 
 use crate::pages::{Places, places};
+use crate::scan;
+use crate::silent_sender::Receiver;
 use crate::world::World;
 
 #[test]
@@ -21,8 +23,22 @@ fn every_page_fits_and_is_usable_in_a_browser() {
     for (name, path) in places.all() {
         inspection.inspect(name, |browser| open(browser, &own, &path)).unwrap();
     }
+    let receiver = Receiver::new(1);
+    scan::pay_once(&mut world, &receiver);
+    inspection.inspect("scan", |browser| open_scan(browser, &own, &receiver)).unwrap();
     let findings = inspection.finish();
     assert!(findings.is_empty(), "{findings:#?}");
+}
+
+/// Opens the page of a scan, by its form.
+fn open_scan(browser: &mut Browser, own: &str, receiver: &Receiver) -> Result<()> {
+    browser.open(&format!("{own}/silent-payments"))?;
+    let (scan, spend) = (receiver.scan_hex(), receiver.spend_hex());
+    browser.evaluate(&format!(
+        "document.querySelector('#scan').value = '{scan}'; document.querySelector('#spend').value = '{spend}'; \
+        document.querySelector('#scan').form.requestSubmit()"
+    ))?;
+    browser.wait_for("document.readyState === 'complete' && document.querySelector('#sum') !== null")
 }
 
 /// Opens a page; one that answers a form is asked for by the form.

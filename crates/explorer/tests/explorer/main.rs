@@ -13,7 +13,10 @@ mod fates;
 mod http;
 mod lists;
 mod pages;
+mod scan;
 mod silent_payments;
+#[path = "../../../electrum/tests/electrum/silent_sender.rs"]
+mod silent_sender;
 mod wallet;
 #[path = "../../../esplora/tests/esplora/world.rs"]
 #[expect(dead_code, reason = "the tests of the REST API use all of it")]

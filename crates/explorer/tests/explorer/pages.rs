@@ -53,6 +53,7 @@ impl Places {
             ("silent-payment", format!("/address/{}", silent_payments::address(AddressNetwork::Regtest))),
             ("wallet-form", "/addresses".into()),
             ("wallet", format!("/addresses\n{address}\n{fresh}")),
+            ("scan-form", "/silent-payments".into()),
             ("push", "/push".into()),
             ("push-refused", "/push\n00".into()),
             ("push-tested", format!("/push/test\n{raw}")),

@@ -1,9 +1,12 @@
 //! Scan keys of silent payments stay in the memory of the server, and only while they are used.
 
 use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::client::Client;
 use bitcoin::hex::DisplayHex as _;
 use serde_json::json;
@@ -17,8 +20,8 @@ struct Secret {
 }
 
 impl Secret {
-    fn new() -> Self {
-        let bytes: [u8; 32] = std::array::from_fn(|at| u8::try_from(at * 7 + 3).unwrap());
+    fn new(first: usize) -> Self {
+        let bytes: [u8; 32] = std::array::from_fn(|at| u8::try_from(at * 7 + first).unwrap());
         Self { bytes, hex: bytes.to_lower_hex_string() }
     }
 
@@ -71,7 +74,7 @@ fn a_scan_key_is_nowhere_but_in_memory_and_there_while_it_is_used() {
     ];
     let server = Birdhouse::start_with(&node, &settings);
     server.until("covers the chain", || (server.ctl_json(&["status"])["derived"][0]["blocks"] == 11).then_some(()));
-    let secret = Secret::new();
+    let secret = Secret::new(3);
     assert!(!secret.is_in(server.log().as_bytes()));
 
     let mut client = server.client();
@@ -103,6 +106,33 @@ fn a_scan_key_is_nowhere_but_in_memory_and_there_while_it_is_used() {
     assert_eq!(left, subscription["address"]);
     drop(client);
     server.until("forgets the key", || secret.memory_of(server.id()).is_empty().then_some(()));
+    assert_eq!(secret.files_in(server.dir()), Vec::<String>::new());
+}
+
+#[test]
+fn a_scan_key_that_the_explorer_takes_is_in_no_file_log_or_page() {
+    let node = crate::node();
+    let port = free_port().unwrap();
+    let http = format!("127.0.0.1:{port}");
+    let settings = [("BIRDHOUSE_SILENT_PAYMENTS", "scan"), ("BIRDHOUSE_HTTP_ADDR", &*http), ("BIRDHOUSE_LOG", "trace")];
+    let server = Birdhouse::start_with(&node, &settings);
+    server.until("covers the chain", || (server.ctl_json(&["status"])["derived"][0]["blocks"] == 11).then_some(()));
+    let secret = Secret::new(4);
+    for (spend, status) in [(SPEND, "200"), ("02", "400"), (&SPEND.replace("0279", "0579"), "400")] {
+        let form = format!("scan={}&spend={spend}&start=0", secret.hex);
+        let mut socket = TcpStream::connect(&http).unwrap();
+        let head = format!("POST /silent-payments HTTP/1.1\r\nhost: {http}\r\nconnection: close\r\n");
+        socket.write_all(format!("{head}content-length: {}\r\n\r\n{form}", form.len()).as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert!(!secret.is_in(answer.as_bytes()), "{answer}");
+    }
+    let pages = ["/metrics", "/health", "/", "/connections"].map(|path| server.get(path).body);
+    let asked = ["status", "connections"].map(|word| server.ctl(&[word]).1);
+    for said in pages.iter().chain(&asked).chain([&server.log()]) {
+        assert!(!secret.is_in(said.as_bytes()), "{said}");
+    }
     assert_eq!(secret.files_in(server.dir()), Vec::<String>::new());
 }
 
