@@ -78,7 +78,8 @@ fn node(facts: &Facts) -> Vec<Finding> {
     let Some(node) = node_of(facts) else { return Vec::new() };
     vec![match (&node.answer, &node.other_network) {
         (Answer::Ready { user_agent, height, kept }, _) => {
-            Finding::ok(format!("{user_agent} answers, height {height}, {}", shown_pruning(kept)))
+            let height = shown_height(*height, kept.headers.0);
+            Finding::ok(format!("{user_agent} answers, {height}, {}", shown_pruning(kept)))
         }
         (Answer::Waiting(why), _) => Finding::warn(why, "wait: birdhouse starts to build when the node is ready"),
         (Answer::Unfit(why), _) => Finding::explained(why),
@@ -89,6 +90,15 @@ fn node(facts: &Facts) -> Vec<Finding> {
              and --rpc-addr",
         ),
     }]
+}
+
+/// The height of the node's tip. A header may be a moment ahead of its block.
+fn shown_height(tip: u32, best_header: u32) -> String {
+    if best_header > tip.saturating_add(1) {
+        format!("height {tip} of {best_header} (it downloads the chain, and the index follows)")
+    } else {
+        format!("height {tip}")
+    }
 }
 
 fn shown_pruning(kept: &KeptBlocks) -> String {
