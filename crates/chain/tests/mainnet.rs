@@ -80,7 +80,8 @@ impl Model {
     /// Compares the answers about a script at the tip of a snapshot; returns their number.
     fn compare(&self, at: &Snapshot, scripthash: &ScriptHash) -> usize {
         let (script, tip) = (&self.0[scripthash], at.tip().height.0);
-        let history: Vec<_> = at.history(scripthash).unwrap().iter().map(|entry| (entry.height.0, entry.txid)).collect();
+        let history: Vec<_> =
+            at.history(scripthash).unwrap().iter().map(|entry| (entry.height.0, entry.txid)).collect();
         let expected: Vec<_> = script.history.iter().copied().filter(|(height, _)| *height <= tip).collect();
         assert_eq!(history, expected, "history at {tip}");
         let is_unspent = |coin: &&Coin| coin.funded <= tip && coin.spent.is_none_or(|spent| spent > tip);
@@ -142,7 +143,8 @@ impl Node {
         args.push(format!("-loadblock={}", blocks.display()).into());
         args.push(format!("-rpcport={port}").into());
         let log = datadir.join("log");
-        let mut child = ChildGuard::spawn(Launch { program: find_bitcoind().unwrap(), args, envs: Vec::new(), log }).unwrap();
+        let mut child =
+            ChildGuard::spawn(Launch { program: find_bitcoind().unwrap(), args, envs: Vec::new(), log }).unwrap();
         let rpc = Arc::new(Rpc::new(&format!("127.0.0.1:{port}"), Auth::Cookie(datadir.join(".cookie"))));
         let answers = || Ok::<_, birdhouse_testkit::Error>(rpc.call::<Value>("getblockcount", &json!([])).ok());
         child.until(PATIENCE, answers).unwrap();

@@ -1,11 +1,11 @@
 //! Candidates of many rows at once, in lanes.
 //!
-//! All rows of a batch do the same step before the next one, so that affine additions share inversions: then an addition
-//! costs half of one with Jacobian coordinates. The doublings of the scan key's multiple would win nothing by that, and
-//! each row makes them alone.
+//! All rows of a batch do the same step before the next one, so that affine additions share inversions: then an
+//! addition costs half of one with Jacobian coordinates. The doublings of the scan key's multiple would win nothing by
+//! that, and each row makes them alone.
 //!
-//! A zero would spoil the inversions of all. Only the spend key and the labels, which a client chooses, can make one: the
-//! rows of such lanes are computed again with complete formulas.
+//! A zero would spoil the inversions of all. Only the spend key and the labels, which a client chooses, can make one:
+//! the rows of such lanes are computed again with complete formulas.
 
 use crate::scan::curve::{self, Affine, Inversions, Jacobian};
 use crate::scan::field::{canonical, limbs};

@@ -1,8 +1,8 @@
 //! Points of the curve y² = x³ + 7 in lanes.
 //!
 //! The formulas have exceptions: an addition of equal or opposite points, or of infinity. Affine additions, which share
-//! inversions, note the lanes that meet one. Jacobian additions do not: their callers have proved that there is none, and
-//! after one the z coordinate is zero, and stays zero.
+//! inversions, note the lanes that meet one. Jacobian additions do not: their callers have proved that there is none.
+//! After one the z coordinate is zero, and stays zero.
 
 use crate::scan::field::ONE;
 use crate::scan::lanes::{Lanes, Limbs};

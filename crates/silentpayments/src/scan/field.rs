@@ -64,9 +64,6 @@ impl Lanes for One {
 
     #[inline(always)]
     fn run<J: Job>(self, job: J) -> J::Output {
-        #[cfg(target_arch = "x86_64")]
-        return crate::scan::ifma::run_with_bmi2(job);
-        #[cfg(not(target_arch = "x86_64"))]
         job.run()
     }
 
@@ -130,8 +127,8 @@ impl Lanes for One {
         if C > 0 {
             sum = minus(sum, times::<C>(c));
         }
-        // What is above 2^256 is between -16 and 8, and after a fold -1, 0 or 1. Not zero, it leaves a number within 2^38
-        // of 0 or of 2^256, so that the second fold stays in the first word.
+        // What is above 2^256 is between -16 and 8, and after a fold -1, 0 or 1. Not zero, it leaves a number within
+        // 2^38 of 0 or of 2^256, so that the second fold stays in the first word.
         let ([a, b, c, d], above) = fold_signed(sum);
         [a.wrapping_add(above.wrapping_mul(FOLD)), b, c, d]
     }

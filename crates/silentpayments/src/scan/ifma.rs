@@ -1,5 +1,5 @@
-//! Instructions that not every x86-64 has: eight lanes by AVX-512 IFMA, where a limb of eight elements is a register, and
-//! BMI2 for one lane. The only file of the crate with `unsafe`.
+//! Instructions that not every x86-64 has: eight lanes by AVX-512 IFMA, where a limb of eight elements is a register,
+//! and BMI2 for one lane. The only file of the crate with `unsafe`.
 //!
 //! The multiplication of IFMA reads 52 bits of a factor and drops what lies above, so every element is reduced.
 //!
@@ -39,8 +39,8 @@ macro_rules! on {
     }};
 }
 
-/// Runs a job of one lane; with BMI2, where the processor has it: its multiplication leaves the carry alone, which makes
-/// a row a tenth quicker.
+/// Runs a job of one lane; with BMI2, where the processor has it: its multiplication leaves the carry alone, which
+/// makes a row a tenth quicker.
 pub(super) fn run_with_bmi2<J: Job>(job: J) -> J::Output {
     #[target_feature(enable = "bmi2")]
     fn compiled_for_bmi2<J: Job>(job: J) -> J::Output {

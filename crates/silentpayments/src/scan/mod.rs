@@ -37,7 +37,7 @@ use std::sync::Arc;
 use crate::key::{DamagedTweak, ScanKey};
 use crate::scan::batch::{Batches, Candidates, Prepared};
 use crate::scan::field::One;
-use crate::scan::lanes::{Lanes, Times};
+use crate::scan::lanes::{Job, Lanes, Times};
 use crate::scan::number::Number;
 use crate::scan::schedule::Schedule;
 use crate::scan::table::{Table, point, point_of};
@@ -111,6 +111,14 @@ impl Engine {
     }
 }
 
+/// Runs a job of one lane with the best instructions for it.
+fn run_scalar<J: Job>(job: J) -> J::Output {
+    #[cfg(target_arch = "x86_64")]
+    return ifma::run_with_bmi2(job);
+    #[cfg(not(target_arch = "x86_64"))]
+    job.run()
+}
+
 impl Default for Engine {
     fn default() -> Self {
         Self::new()
@@ -176,22 +184,22 @@ impl Scanner {
         let found = match self.path {
             #[cfg(target_arch = "x86_64")]
             Path::Vector => match ifma::Ifma::detect() {
-                Some(lanes) => self.batches(Times::<_, 2>(lanes), prepared, tweaks),
+                Some(lanes) => lanes.run(self.batches(Times::<_, 2>(lanes), prepared, tweaks)),
                 None => return Ok(None),
             },
-            Path::Scalar => self.batches(Times::<_, 2>(One), prepared, tweaks),
+            Path::Scalar => run_scalar(self.batches(Times::<_, 2>(One), prepared, tweaks)),
             _ => return Ok(None),
         };
         found.map(Some).map_err(|row| DamagedTweak { row })
     }
 
-    fn batches<L: Lanes>(
-        &self,
+    fn batches<'a, L: Lanes>(
+        &'a self,
         lanes: L,
-        prepared: &Prepared,
-        tweaks: &[&[u8; TWEAK_BYTES]],
-    ) -> Result<Candidates, usize> {
-        lanes.run(Batches { lanes, table: &self.table, prepared, tweaks })
+        prepared: &'a Prepared,
+        tweaks: &'a [&'a [u8; TWEAK_BYTES]],
+    ) -> Batches<'a, L> {
+        Batches { lanes, table: &self.table, prepared, tweaks }
     }
 
     /// The candidates of one row with complete formulas; `None` if the tweak is not a point.

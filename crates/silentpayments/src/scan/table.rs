@@ -17,8 +17,8 @@ type Point = Affine<Number>;
 /// A point of a table.
 type Entry = Affine<Limbs>;
 
-/// Bits of a window. Larger windows need fewer additions, but all of them (1 MB) no longer fit the second cache: with 12
-/// bits a row took a thirtieth longer.
+/// Bits of a window. Larger windows need fewer additions, but all of them (1 MB) no longer fit the second cache: with
+/// 12 bits a row took a thirtieth longer.
 pub(super) const BITS: usize = 10;
 /// Windows of a scalar.
 pub(super) const WINDOWS: usize = 26;

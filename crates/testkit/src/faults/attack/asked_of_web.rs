@@ -56,8 +56,7 @@ pub(super) fn streams() -> Vec<u8> {
 /// Descriptors with the most keys, each derived over all the steps that are allowed.
 pub(super) fn derivation() -> Vec<u8> {
     let line = |line: usize| {
-        let keys: Vec<String> =
-            (0..KEYS).map(|number| format!(",{}/{line}/{number}/2/3/4/5/<0;1>/*", key())).collect();
+        let keys: Vec<String> = (0..KEYS).map(|number| format!(",{}/{line}/{number}/2/3/4/5/<0;1>/*", key())).collect();
         format!("wsh(sortedmulti(1{}))", keys.concat())
     };
     ask_explorer(&(0..LINES).map(line).collect::<Vec<_>>().join("\n"))
