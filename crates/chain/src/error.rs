@@ -8,7 +8,7 @@ use bitcoin::{BlockHash, Txid};
 use crate::block::{BlockError, Malformed};
 use crate::names::{Height, Profile, TxNum};
 use crate::outside::source::BlockPart;
-use crate::outside::{SourceError, Waiting};
+use crate::outside::{SourceError, SourceErrorKind, Waiting};
 use crate::work::OverBudget;
 
 /// A failure of the index.
@@ -150,6 +150,15 @@ impl Error {
     /// Returns the message, with the remedy where only a new build of the index in `folder` helps.
     pub fn advised(&self, folder: &Path) -> String {
         if self.needs_rebuild() { format!("{self}; {}", rebuild_advice(folder)) } else { self.to_string() }
+    }
+
+    /// True if the node has not, or no longer, the block of a transaction in the chain.
+    pub(crate) fn is_removed(&self) -> bool {
+        match self {
+            Self::Removed { .. } => true,
+            Self::Source(error) => error.kind == SourceErrorKind::NotFound,
+            _ => false,
+        }
     }
 
     fn needs_rebuild(&self) -> bool {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{
-    BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceErrorKind, SourceResult, Unit, Visit,
+    BlockMeta, BlockSource, FetchedBlock, FilePosition, SourceError, SourceErrorKind, SourceResult, Unit, Visit,
 };
 use bitcoin::{BlockHash, Network};
 use parking_lot::RwLock;
@@ -112,10 +112,20 @@ impl BlockSource for BlockFiles {
     }
 
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock> {
-        match (self.found(|opened| opened.block(hash)), &self.node) {
+        let found = self.found(|opened| opened.block(hash));
+        let Some(node) = &self.node else { return found };
+        match found {
             // The node knows the position of the undo data that its files leave in doubt.
-            (Err(error), Some(node)) if error.kind == SourceErrorKind::NotFound => node.block(hash).map_err(|_| error),
-            (found, _) => found,
+            Err(error) if error.kind == SourceErrorKind::NotFound => {
+                let both = |by_rpc| SourceError { message: format!("{error}; over RPC: {by_rpc}"), ..error.clone() };
+                node.block(hash).map_err(both)
+            }
+            // What would prove that the undo data is no sibling's may lie in deleted blocks.
+            Ok(block) if block.has_sibling && self.opened().is_pruned() => Ok(match node.block(hash) {
+                Ok(by_node) => FetchedBlock { position: block.position, ..by_node },
+                Err(_) => block,
+            }),
+            found => found,
         }
     }
 

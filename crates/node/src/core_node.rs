@@ -12,7 +12,7 @@ use birdhouse_chain::source::{
     SourceError, SourceResult,
 };
 use bitcoin::hex::{DisplayHex as _, FromHex as _};
-use bitcoin::{Amount, BlockHash, Denomination, OutPoint, ScriptBuf, TxOut, Txid};
+use bitcoin::{Amount, BlockHash, OutPoint, TxOut, Txid};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use crate::error::{permanent, transient};
 use crate::gaps;
 use crate::node_view::{self, BlockInfo, ChainInfo, TipInfo};
+use crate::prevout::Prevout;
 use crate::rpc::{Rpc, to_source_error};
 use crate::text::{Parsed, parsed};
 use crate::zmq::ZmqSequence;
@@ -55,27 +56,6 @@ pub struct CoreNode {
 struct Tip {
     #[serde(deserialize_with = "parsed")]
     hash: BlockHash,
-}
-
-/// The answer of `gettxout`.
-#[derive(Deserialize)]
-struct UnspentJson {
-    /// In bitcoin, with eight digits after the point.
-    value: Box<RawValue>,
-    #[serde(rename = "scriptPubKey")]
-    script: ScriptJson,
-}
-
-#[derive(Deserialize)]
-struct ScriptJson {
-    hex: String,
-}
-
-impl UnspentJson {
-    fn into_output(self) -> Option<TxOut> {
-        let value = Amount::from_str_in(self.value.get(), Denomination::Bitcoin).ok()?;
-        Some(TxOut { value, script_pubkey: ScriptBuf::from_hex(&self.script.hex).ok()? })
-    }
 }
 
 #[derive(Deserialize)]
@@ -347,15 +327,19 @@ impl Node for CoreNode {
         self.rpc.call_quick("getmempoolinfo", &json!([]))
     }
 
-    fn unspent_outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<TxOut>>, NodeError> {
-        let params: Vec<Value> =
-            outpoints.iter().map(|spent| json!([spent.txid.to_string(), spent.vout, false])).collect();
-        let answers = self.rpc.batch::<Option<UnspentJson>>("gettxout", &params)?;
-        answers.into_iter().map(|answer| Ok(answer?.and_then(UnspentJson::into_output))).collect()
-    }
-
     fn validate_address(&self, text: &str) -> Result<Box<RawValue>, NodeError> {
         self.rpc.call_quick("validateaddress", &json!([text]))
+    }
+
+    fn unspent_outputs(&self, outputs: &[OutPoint]) -> SourceResult<Vec<Option<TxOut>>> {
+        let params: Vec<Value> =
+            outputs.iter().map(|output| json!([output.txid.to_string(), output.vout, false])).collect();
+        let answers = self.rpc.batch::<Option<Prevout>>("gettxout", &params).map_err(to_source_error)?;
+        let output = |answer: Result<Option<Prevout>, NodeError>| match answer.map_err(to_source_error)? {
+            Some(output) => Ok(Some(output.tx_out().ok_or_else(no_hex)?)),
+            None => Ok(None),
+        };
+        answers.into_iter().map(output).collect()
     }
 
     fn submit_package(&self, raw_hex: &[String]) -> Result<Box<RawValue>, NodeError> {

@@ -15,7 +15,7 @@
 //! | `rest`, `rpc_source`, `remote` | blocks by REST or RPC, where the files are elsewhere |
 //! | `fetch` | blocks that a pruned node has removed, brought back from its peers |
 //! | `core_node`, `node_view`, `gaps` | the running node: tip, mempool, fees, broadcast, blocks that it lacks |
-//! | `http`, `rpc`, `zmq` | the ways to it |
+//! | `http`, `rpc`, `zmq`, `prevout` | the ways to it |
 //!
 //! # Example
 //!
@@ -47,6 +47,7 @@ mod header_json;
 mod http;
 mod node_view;
 mod open;
+mod prevout;
 mod prune;
 mod pruning;
 pub mod record;

@@ -14,20 +14,17 @@ use bitcoin::consensus::serialize;
 use bitcoin::hex::FromHex;
 use bitcoin::{BlockHash, Network};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::core_node::CoreNode;
 use crate::error::{not_found, permanent};
 use crate::header_json::HeaderJson;
+use crate::prevout::Prevout;
 use crate::remote::{self, Interface, RemoteSource};
 use crate::rpc::{Rpc, to_source_error};
 
 /// Number of headers in one request.
 const HEADERS_PER_BATCH: u32 = 500;
-/// Number of digits after the point of an amount in BTC.
-const BTC_DIGITS: usize = 8;
-
 /// A node's RPC server as a source of blocks.
 pub type RpcSource = RemoteSource<RpcBlocks>;
 
@@ -52,18 +49,6 @@ struct VerboseTransaction {
 #[derive(Deserialize)]
 struct Input {
     prevout: Option<Prevout>,
-}
-
-#[derive(Deserialize)]
-struct Prevout {
-    value: Box<RawValue>,
-    #[serde(rename = "scriptPubKey")]
-    script: Script,
-}
-
-#[derive(Deserialize)]
-struct Script {
-    hex: String,
 }
 
 impl RpcSource {
@@ -165,41 +150,16 @@ fn spent_outputs(block: &VerboseBlock) -> Option<Vec<u8>> {
         bytes.extend(count(inputs.len()));
         for input in inputs {
             let prevout = input.prevout.as_ref()?;
-            let script = Vec::from_hex(&prevout.script.hex).ok()?;
-            bytes.extend(satoshis(prevout.value.get())?.to_le_bytes());
-            bytes.extend(count(script.len()));
-            bytes.extend(script);
+            bytes.extend(serialize(&prevout.tx_out()?));
         }
     }
     Some(bytes)
-}
-
-/// Converts an amount in BTC as Core writes it (`12.34500000`) to satoshis, without floating point.
-fn satoshis(btc: &str) -> Option<u64> {
-    let (whole, fraction) = btc.split_once('.').unwrap_or((btc, ""));
-    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > BTC_DIGITS {
-        return None;
-    }
-    format!("{whole}{fraction:0<BTC_DIGITS$}").parse().ok()
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn amounts_are_exact() {
-        assert_eq!(satoshis("50.00000000"), Some(5_000_000_000));
-        assert_eq!(satoshis("0.00000001"), Some(1));
-        assert_eq!(satoshis("20999999.97690000"), Some(2_099_999_997_690_000));
-        assert_eq!(satoshis("1"), Some(100_000_000));
-        assert_eq!(satoshis("0.1"), Some(10_000_000));
-        for wrong in ["", "-1.0", "1e8", "0.123456789", ".5", "1.0x", "\"1.0\"", "99999999999999999999.0"] {
-            assert_eq!(satoshis(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn prevouts_are_written_as_rest_writes_them() {

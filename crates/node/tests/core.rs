@@ -164,6 +164,27 @@ fn spenders_come_from_the_index_of_a_node_that_keeps_one() {
 }
 
 #[test]
+fn unspent_outputs_are_those_of_blocks_with_their_exact_amounts() {
+    let node = start();
+    let mut chain = ChainBuilder::new(36);
+    mix::mature(&mut chain);
+    chain.submit_to(&node).unwrap();
+    let core = CoreNode::new(rpc(&node));
+    let coins: Vec<_> = chain.coins().take(40).cloned().collect();
+    let spent = chain.pay(&[Payment::to_script(chain.wallet().foreign_address(1).script_pubkey(), 12_345_678)]);
+    let block = chain.mine_block().clone();
+    let by = block.txdata.iter().find(|tx| tx.compute_txid() == spent).unwrap().input[0].previous_output;
+    node.submit(chain.height(), &block).unwrap();
+    let unknown = OutPoint { txid: Txid::all_zeros(), vout: 7 };
+    assert_eq!(core.unspent_outputs(&[by, unknown]).unwrap(), [None, None]);
+    let left: Vec<_> = coins.into_iter().filter(|coin| coin.outpoint != by).collect();
+    let outpoints: Vec<OutPoint> = left.iter().map(|coin| coin.outpoint).collect();
+    let expected: Vec<_> = left.into_iter().map(|coin| Some(coin.output)).collect();
+    assert!(!expected.is_empty());
+    assert_eq!(core.unspent_outputs(&outpoints).unwrap(), expected);
+}
+
+#[test]
 fn restarted_node_is_asked_with_its_new_cookie() {
     let mut node = start();
     let client = rpc(&node);

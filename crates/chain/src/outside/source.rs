@@ -352,12 +352,6 @@ pub trait Node: Send + Sync {
     /// Returns transactions of the mempool, serialised with witness; `None` for one that has left it.
     fn mempool_transactions(&self, txids: &[Txid]) -> SourceResult<Vec<Option<Vec<u8>>>>;
 
-    /// Returns outputs in blocks that nothing in a block spends, in the order of `outpoints`; `None` for others. A
-    /// pruned node knows them too (Core's `gettxout`).
-    fn unspent_outputs(&self, _outpoints: &[OutPoint]) -> Result<Vec<Option<TxOut>>, NodeError> {
-        refused()
-    }
-
     /// Calls `estimatesmartfee`. Returns BTC/kvB; `None` when the node has no estimate.
     fn estimate_fee(&self, _blocks: u16, _mode: Option<&str>) -> Result<Option<f64>, NodeError> {
         refused()
@@ -398,6 +392,12 @@ pub trait Node: Send + Sync {
     /// `txospenderindex`). It may leave some out, or name ones of another branch.
     fn spending_txids(&self, _outputs: &[OutPoint]) -> Result<Vec<Txid>, NodeError> {
         refused()
+    }
+
+    /// Returns outputs that blocks hold and no block spends, up to the node's tip (`gettxout`); `None` for others. They
+    /// are asked for where a pruned node has deleted the block that holds one.
+    fn unspent_outputs(&self, outputs: &[OutPoint]) -> SourceResult<Vec<Option<TxOut>>> {
+        Ok(vec![None; outputs.len()])
     }
 
     /// Calls `submitpackage`. Returns Core's JSON unchanged. Outputs that burn bitcoin are accepted.

@@ -9,8 +9,7 @@ use bitcoin::{Amount, OutPoint, TxOut, Txid};
 use crate::block::output_of;
 use crate::error::{Error, Result};
 use crate::names::{Hash256, ScriptHash, TxNum};
-use crate::outside::source::NodeError;
-use crate::outside::{Node, SourceError, SourceErrorKind};
+use crate::outside::Node;
 use crate::query::spending::{Funding, Spending};
 use crate::state::{Balance, Confirmation, FoundOutput, Pay, Snapshot, UnconfirmedEntry, Unspent};
 
@@ -106,13 +105,13 @@ impl Snapshot {
         for (at, txnum) in self.find_txnums(&txids)?.into_iter().enumerate() {
             let Some(txnum) = txnum else { continue };
             match self.output_in(txnum, outpoints[at].vout) {
-                Err(Error::Removed { .. }) => removed.push(at),
+                Err(error) if error.is_removed() => removed.push(at),
                 output => outputs[at] = output?,
             }
         }
         if !removed.is_empty() {
             let wanted: Vec<OutPoint> = removed.iter().map(|at| outpoints[*at]).collect();
-            for (at, output) in removed.into_iter().zip(node.unspent_outputs(&wanted).map_err(refusal)?) {
+            for (at, output) in removed.into_iter().zip(node.unspent_outputs(&wanted)?) {
                 outputs[at] = output;
             }
         }
@@ -142,13 +141,5 @@ impl Snapshot {
             Ok((txid, Confirmation::Confirmed(self.height_of(txnum)?)))
         };
         spending.map(found).transpose()
-    }
-}
-
-/// A node that refuses to name its unspent outputs is no node that can be pruned.
-fn refusal(error: NodeError) -> Error {
-    match error {
-        NodeError::Unavailable(error) => error.into(),
-        NodeError::Rejected { message, .. } => SourceError { message, kind: SourceErrorKind::Permanent }.into(),
     }
 }

@@ -5,7 +5,8 @@
 //! Mainnet has two, as Core's `IsBIP30Unspendable` (`validation.cpp`) names them; since BIP 34 a coinbase holds its
 //! height.
 
-use bitcoin::BlockHash;
+use bitcoin::hashes::Hash as _;
+use bitcoin::{BlockHash, OutPoint, TxOut, Txid};
 
 use crate::block::output_of;
 use crate::error::{Error, Result};
@@ -45,7 +46,8 @@ impl Snapshot {
                 Some(scripts) => scripts,
                 None => self.scripts_of(coinbase)?,
             };
-            let is_paid = scripts.contains(&script);
+            // The sums of scripts that nobody knows are left aside for all.
+            let is_paid = scripts.as_ref().is_none_or(|scripts| scripts.contains(&script));
             self.shared.overwritten_scripts.lock().insert(coinbase, scripts);
             if is_paid {
                 return Ok(true);
@@ -63,13 +65,27 @@ impl Snapshot {
         })
     }
 
-    fn scripts_of(&self, txnum: TxNum) -> Result<Vec<ScriptKey>> {
-        let raw = self.raw_of(txnum)?;
+    /// Returns the scripts that a coinbase pays; `None` if its block is deleted and the node does not know them.
+    fn scripts_of(&self, txnum: TxNum) -> Result<Option<Vec<ScriptKey>>> {
+        let raw = match self.raw_of(txnum) {
+            Err(error) if error.is_removed() => return self.script_at_node(txnum),
+            raw => raw?,
+        };
         let mut scripts = Vec::new();
         for vout in 0.. {
             let Some((script, _)) = output_of(&raw, vout).map_err(Error::unreadable_block)? else { break };
             scripts.push(self.shared.keyer.script(&ScriptHash::of(script)));
         }
-        Ok(scripts)
+        Ok(Some(scripts))
+    }
+
+    /// Asks the node for the output of the later coinbase with the same txid. Those of mainnet have one output. If it
+    /// is spent by now, the scripts stay unknown.
+    fn script_at_node(&self, txnum: TxNum) -> Result<Option<Vec<ScriptKey>>> {
+        let Some(node) = self.shared.node_of_clients.get() else { return Ok(None) };
+        let txid = Txid::from_byte_array(self.txids_of(&[txnum])?[0]);
+        let output = node.unspent_outputs(&[OutPoint { txid, vout: 0 }])?.pop().flatten();
+        let key = |output: TxOut| self.shared.keyer.script(&ScriptHash::of(output.script_pubkey.as_bytes()));
+        Ok(output.map(|output| vec![key(output)]))
     }
 }

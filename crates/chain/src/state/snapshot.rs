@@ -37,8 +37,8 @@ pub(crate) struct Shared {
     /// Blocks whose coinbase a later one with the same txid overwrote; those of mainnet unless set before the first
     /// answer.
     pub(crate) overwritten: OnceLock<Vec<(Height, BlockHash)>>,
-    /// The scripts that overwritten coinbases pay, once read.
-    pub(crate) overwritten_scripts: Mutex<HashMap<TxNum, Vec<ScriptKey>>>,
+    /// The scripts that overwritten coinbases pay, once read; `None` where nobody knows them.
+    pub(crate) overwritten_scripts: Mutex<HashMap<TxNum, Option<Vec<ScriptKey>>>>,
     pub(crate) heights: HeightIndex,
     /// True once an index of silent payments is kept: unconfirmed transactions then have their tweaks.
     pub(crate) has_tweaks: AtomicBool,

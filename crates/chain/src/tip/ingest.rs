@@ -329,14 +329,14 @@ pub(super) fn move_mempool(
 /// Otherwise the heights in the undo data must be those of the funding transactions, which costs no reads of older
 /// blocks. REST and RPC answer by the block's hash; their answers have no heights.
 fn prove_spent(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Result<()> {
+    if block.has_sibling {
+        return prove_by_transactions(snapshot, block, fundings);
+    }
     let agrees = |(spent, funding): (&SpendingInput, &TxNum)| {
         let height = || snapshot.headers.block_of(*funding).map(|(height, _)| height);
         spent.origin.is_none_or(|origin| height() == Some(origin.height))
     };
-    if !block.touches.spent.iter().zip(fundings).all(agrees) {
-        return Err(block.contradicted());
-    }
-    if block.has_sibling { prove_by_transactions(snapshot, block, fundings) } else { Ok(()) }
+    if block.touches.spent.iter().zip(fundings).all(agrees) { Ok(()) } else { Err(block.contradicted()) }
 }
 
 fn prove_by_transactions(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNum]) -> Result<()> {
@@ -346,11 +346,7 @@ fn prove_by_transactions(snapshot: &Snapshot, block: &NewBlock, fundings: &[TxNu
     let same: Vec<&[(TxNum, &SpendingInput)]> = order.chunk_by(|(one, _), (other, _)| one == other).collect();
     let proofs = parallel::map(snapshot.shared.runtime.threads(), &same, |same| {
         let (funding, first) = same[0];
-        let raw = match snapshot.proven_raw(&first.prev_txid, funding) {
-            // A pruned node has no more to compare with; its heights agree.
-            Err(Error::Removed { .. }) => return Ok(()),
-            raw => raw?,
-        };
+        let raw = snapshot.proven_raw(&first.prev_txid, funding)?;
         for (_, spent) in *same {
             let output = output_of(&raw, spent.prev_vout).map_err(Error::unreadable_block)?;
             let funded = output.map(|(script, value)| (ScriptHash::of(script).0, value));

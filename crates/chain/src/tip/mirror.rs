@@ -1,8 +1,8 @@
 //! Mirror of the node's mempool: requests to the node, and the changes of a [`Mempool`] by their answers.
 //!
 //! A listing of all txids is compared with the mirror. Where the node publishes each change, only the changed
-//! transactions are fetched. The outputs that a transaction spends are found in the mempool itself or in our own index,
-//! never at the node.
+//! transactions are fetched. The outputs that a transaction spends are found in the mempool itself or in our own index;
+//! at the node only where it has deleted the block that has one.
 //!
 //! Invariant: a listing, or a transaction that a client asks for, counts only if the node's tip was ours before and
 //! afterwards, for its mempool follows its tip. Otherwise a transaction that a block has just confirmed would be in

@@ -37,6 +37,11 @@ impl Opened {
         self.folder().is_replaced()
     }
 
+    /// Returns true if the node has deleted its first file.
+    pub(super) fn is_pruned(&self) -> bool {
+        !self.folder().blk_path(0).exists()
+    }
+
     fn folder(&self) -> &Folder {
         &self.files.folder
     }
@@ -135,7 +140,7 @@ impl Opened {
     }
 
     /// Returns `true` if a block file and all before it are gone.
-    fn is_pruned(&self, file: u32) -> bool {
+    fn has_removed(&self, file: u32) -> bool {
         self.folder().numbers().is_ok_and(|numbers| numbers.first().is_some_and(|first| *first > file))
     }
 
@@ -218,7 +223,7 @@ impl BlockSource for Opened {
         };
         let beyond = |size| permanent(format!("failed to read {len} bytes at {offset} of block {hash}: it has {size}"));
         let Some((position, size)) = at_hint else {
-            if position.is_some_and(|position| self.is_pruned(position.file)) {
+            if position.is_some_and(|position| self.has_removed(position.file)) {
                 return Err(not_found(format!("the node has removed block {hash}")));
             }
             let end = (offset as usize).saturating_add(len as usize);

@@ -7,6 +7,7 @@ use birdhouse_chain::source::{BlockSource, SourceErrorKind};
 use birdhouse_node::{BlockFiles, KeptBlocks, PruneMode, RestSource, open_source};
 use birdhouse_testkit::block::subsidy_sat;
 use birdhouse_testkit::mix::{self, Size};
+use birdhouse_testkit::rng::{Rng, rounds};
 use birdhouse_testkit::tx::{Coin, Payment};
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 use bitcoin::consensus::serialize;
@@ -24,11 +25,15 @@ fn pruned_by_hand(rest: &str) -> Bitcoind {
 /// A chain that fills several such files.
 fn chain() -> ChainBuilder {
     let mut chain = mix::sample(61, Size { blocks: 5, block_txs: 3, scripts_per_form: 5, busy: &[] });
-    for _ in 0..420 {
-        mix::random_traffic(&mut chain, 4, 30);
+    grow(&mut chain, 420);
+    chain
+}
+
+fn grow(chain: &mut ChainBuilder, blocks: u32) {
+    for _ in 0..blocks {
+        mix::random_traffic(chain, 4, 30);
         chain.mine_block();
     }
-    chain
 }
 
 /// Prunes up to this height as far as Core does, and returns the lowest height that it keeps.
@@ -119,9 +124,55 @@ fn siblings_whose_funding_block_is_deleted_get_their_undo_data_from_the_node() {
         node.reconsider(hash).unwrap();
         assert_eq!(alone.block(hash).unwrap_err().kind, SourceErrorKind::NotFound);
         let found = files.block(hash).unwrap();
-        assert_eq!(found.block, serialize(&block));
+        assert_eq!((&found.block, found.has_sibling), (&serialize(&block), false));
         let expected = node.rest(&format!("spenttxouts/{hash}.bin")).unwrap();
         assert_eq!(as_tx_outs(found.spent.as_bytes()), expected);
         node.invalidate(hash).unwrap();
+    }
+}
+
+#[test]
+fn every_block_that_is_left_is_found_after_kills_reorgs_and_prunings() {
+    let (mut node, mut chain) = (pruned_by_hand("-rest=1"), chain());
+    chain.submit_to(&node).unwrap();
+    let client = rpc(&node);
+    let files = open_source(&node.blocks_dir(), Network::Regtest, Some(&client)).unwrap().source;
+    for round in rounds(6) {
+        let mut rng = Rng::new(round);
+        let mut done = Vec::new();
+        for _ in 0..6 {
+            let more = 1 + u32::try_from(rng.below(30)).unwrap();
+            match rng.below(4) {
+                0 => {
+                    chain.rollback_to(chain.height() - more);
+                    grow(&mut chain, more + 1);
+                    done.push(format!("reorg {more}"));
+                }
+                1 => {
+                    let asked = chain.height() - 288 - more;
+                    done.push(format!("prune {asked}: {}", prune(&node, asked)));
+                }
+                2 => {
+                    node.kill9();
+                    node.restart().unwrap();
+                    done.push(format!("kill, at {} of {}", node.height().unwrap(), chain.height()));
+                }
+                _ => {
+                    grow(&mut chain, more);
+                    done.push(format!("grow {more}"));
+                }
+            }
+            chain.submit_to(&node).unwrap();
+        }
+        let context = format!("round {round}: {}", done.join(", "));
+        let fresh = open_source(&node.blocks_dir(), Network::Regtest, Some(&client)).unwrap().source;
+        let first = KeptBlocks::of(&client).unwrap().first.0;
+        for (height, block) in chain.blocks().iter().enumerate().skip(first as usize) {
+            for (name, source) in [("open", &files), ("fresh", &fresh)] {
+                let found =
+                    source.block(block.block_hash()).unwrap_or_else(|e| panic!("{context}: {name} {height}: {e}"));
+                assert_eq!(found.block, serialize(block), "{context}");
+            }
+        }
     }
 }

@@ -160,10 +160,15 @@ impl Home {
     }
 
     fn tip_answer(&self) -> Option<serde_json::Value> {
+        self.ask("blockchain.headers.subscribe", json!([]))
+    }
+
+    /// Asks the last started server; `None` if it does not answer.
+    pub(crate) fn ask(&self, method: &str, params: serde_json::Value) -> Option<serde_json::Value> {
         let log = self.log();
         let (_, after) = log.rsplit_once("serving the Electrum protocol addr=127.0.0.1:")?;
         let port = after.split_whitespace().next()?.parse().ok()?;
-        Client::greet(port).ok()?.call("blockchain.headers.subscribe", json!([])).ok()
+        Client::greet(port).ok()?.call(method, params).ok()
     }
 }
 

@@ -1,8 +1,10 @@
 //! A node that prunes by hand, beside a twin that keeps every block and has the same chain.
 
-use birdhouse_chain::Profile;
+use birdhouse_chain::{Profile, ScriptHash};
 use birdhouse_testkit::mix::{self, Size};
+use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
+use bitcoin::consensus::encode::serialize_hex;
 use serde_json::json;
 
 use super::bird::fresh_answers;
@@ -109,6 +111,35 @@ fn a_first_build_needs_every_block_and_a_late_index_the_next_one() {
     let _server = late.start("run");
     late.wait_for_log(0, &format!("the index ends at {indexed}"));
     assert_eq!(late.served_height(), Some(indexed));
+}
+
+#[test]
+fn unconfirmed_transactions_may_spend_outputs_of_deleted_blocks() {
+    let pruned = Bitcoind::start(Options::default().arg("-fastprune").arg("-prune=1")).unwrap();
+    let mut chain = ChainBuilder::new(77);
+    chain.mine(900);
+    chain.submit_to(&pruned).unwrap();
+    let home = Home::new(&pruned, Profile::Full);
+    home.index();
+    pruned.rpc("pruneblockchain", json!([600])).unwrap();
+    assert!(pruned.rpc("getblockchaininfo", json!([])).unwrap()["pruneheight"].as_u64().unwrap() > 100);
+    let server = home.start("run");
+    home.wait_for_tip(&chain);
+
+    let coin = chain.coins().min_by_key(|coin| coin.spendable_from).unwrap().clone();
+    assert!(coin.spendable_from < 200, "a coinbase of a deleted block");
+    let script = chain.wallet().foreign_address(1).script_pubkey();
+    let txid = chain.spend(std::slice::from_ref(&coin), &[Payment::to_script(script, coin.sat() - 3000)]);
+    let block = chain.mine_block();
+    let transaction = block.txdata.iter().find(|tx| tx.compute_txid() == txid).unwrap();
+    pruned.rpc("sendrawtransaction", json!([serialize_hex(transaction)])).unwrap();
+    for script in [&coin.output.script_pubkey, &transaction.output[0].script_pubkey] {
+        let scripthash = ScriptHash::of(script.as_bytes()).to_string();
+        let listed = || home.ask("blockchain.scripthash.get_mempool", json!([scripthash]));
+        let expected = json!([{ "tx_hash": txid.to_string(), "height": 0, "fee": 3000 }]);
+        home.wait_until("the transaction is listed", || listed() == Some(expected.clone()));
+    }
+    drop(server);
 }
 
 /// Bounds for chains of these tests.
