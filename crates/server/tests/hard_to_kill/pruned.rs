@@ -1,14 +1,18 @@
 //! A node that prunes by hand, beside a twin that keeps every block and has the same chain.
 
+use std::ops::Range;
+use std::time::Duration;
+
 use birdhouse_chain::{Profile, ScriptHash};
 use birdhouse_testkit::mix::{self, Size};
+use birdhouse_testkit::rng::Rng;
 use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
 use bitcoin::consensus::encode::serialize_hex;
 use serde_json::json;
 
 use super::bird::fresh_answers;
-use super::{Home, grow};
+use super::{Home, grow, rounds};
 
 const TINY: Size = Size { blocks: 5, block_txs: 3, scripts_per_form: 5, busy: &[] };
 
@@ -229,4 +233,64 @@ fn the_setting_prunes_as_the_chain_grows_and_frees_the_space() {
     });
     drop(server);
     twins.assert_same_answers(&home, "pruned by the setting");
+}
+
+/// Disturbances between two complete comparisons.
+const DISTURBANCES: u32 = 10;
+
+#[test]
+fn kills_and_prunings_at_random_leave_the_answers_of_the_twin() {
+    disturb(rounds(3));
+}
+
+#[test]
+#[ignore = "long: BIRDHOUSE_ROUNDS rounds of ten disturbances each"]
+fn kills_and_prunings_at_random_for_many_rounds() {
+    disturb(rounds(50));
+}
+
+fn disturb(rounds: Range<u64>) {
+    let mut twins = Twins::new(76);
+    let home = Home::new(&twins.pruned, Profile::Full).arg(SMALL_BOUNDS[0]).arg(SMALL_BOUNDS[1]);
+    home.index();
+    let mut prunings = 0;
+    for round in rounds {
+        let seed = 0x7072_756e_6564 + round;
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let mut server = home.start("run");
+        for _ in 0..DISTURBANCES {
+            let more = 1 + u32::try_from(rng.below(30)).unwrap();
+            match rng.below(6) {
+                0 | 1 => twins.grow(more),
+                2 => {
+                    let fork = twins.chain.height() - more;
+                    twins.chain.rollback_to(fork);
+                    twins.grow(more + 1);
+                }
+                3 => {
+                    // It is refused while the server starts, or the node does.
+                    let keep = format!("--keep={}KB", rng.below(300));
+                    prunings += u32::from(home.output("prune", &[&keep, "--yes"]).1.contains("Freed"));
+                }
+                4 => {
+                    // The node forgets the blocks since its last flush.
+                    twins.pruned.kill9();
+                    twins.pruned.restart().unwrap();
+                    twins.submit();
+                }
+                _ => {
+                    drop(server);
+                    server = home.start("run");
+                }
+            }
+            // A random moment of the server's work, not a wait for a condition.
+            std::thread::sleep(Duration::from_millis(rng.below(300)));
+        }
+        home.wait_for_tip(&twins.chain);
+        drop(server);
+        twins.assert_same_answers(&home, &format!("seed {seed}"));
+    }
+    println!("{prunings} prunings, blocks from {} on", twins.kept().0);
+    assert!(prunings > 0);
 }
