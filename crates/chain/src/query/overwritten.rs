@@ -66,9 +66,17 @@ impl Snapshot {
     }
 
     /// Returns the scripts that a coinbase pays; `None` if its block is deleted and the node does not know them.
+    ///
+    /// # Errors
+    /// [`Error::Removed`] then, if the block can be fetched.
     fn scripts_of(&self, txnum: TxNum) -> Result<Option<Vec<ScriptKey>>> {
         let raw = match self.raw_of(txnum) {
-            Err(error) if error.is_removed() => return self.script_at_node(txnum),
+            Err(error) if error.is_removed() => {
+                return match (self.script_at_node(txnum)?, error) {
+                    (None, error @ Error::Removed { .. }) => Err(error),
+                    (scripts, _) => Ok(scripts),
+                };
+            }
             raw => raw?,
         };
         let mut scripts = Vec::new();
