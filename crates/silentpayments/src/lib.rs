@@ -2,9 +2,10 @@
 //!
 //! A sender derives the outputs from its inputs and the receiver's address, so nothing on the chain shows that they
 //! belong together. The receiver computes for every transaction what it would have been paid with. Of the inputs it
-//! needs one point, the *tweak*, which is the same for all receivers: [`Eligible::of`] computes it. With it,
-//! [`ScanKey::payments`] finds the outputs of one transaction. [`Scanner::scan`] finds, among the tweaks of millions,
-//! the few transactions that are worth it. [`Address`] reads and writes addresses.
+//! needs one point, the *tweak*, which is the same for all receivers: [`Eligible::of`] computes it, and
+//! [`Engine::tweaked`] those of many. With it, [`ScanKey::payments`] finds the outputs of one transaction.
+//! [`Scanner::scan`] finds, among the tweaks of millions, the few transactions that are worth it. [`Address`] reads and
+//! writes addresses.
 //!
 //! # Example
 //!
@@ -49,4 +50,4 @@ pub use self::key::{CHANGE, DamagedTweak, KeyError, PAYMENTS_MAX, Payment, ScanK
 pub use self::scan::{Engine, Path, Row, Scanner};
 pub use self::script::taproot_key;
 pub use self::stack::wipe_stack;
-pub use self::transaction::{Eligible, TWEAK_BYTES, TaprootOutput};
+pub use self::transaction::{Eligible, Summed, TWEAK_BYTES, TaprootOutput};

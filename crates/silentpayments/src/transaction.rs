@@ -37,6 +37,37 @@ impl<'a> Eligible<'a> {
     /// Returns the tweak and the taproot outputs of a transaction, from its inputs and the scriptPubKeys of its
     /// outputs; `None` if it cannot pay a silent payment address. The caller leaves out blocks before taproot.
     pub fn of(inputs: &[Input<'_>], scripts: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
+        Some(Summed::of(inputs, scripts)?.tweaked())
+    }
+}
+
+/// A transaction that may pay silent payment addresses: all but the last step of [`Eligible::of`], which
+/// [`Engine::tweaked`](crate::Engine::tweaked) does for many at once.
+#[derive(Debug, Clone)]
+pub struct Summed<'a> {
+    /// The sum of its inputs' keys, and their hash.
+    pub(crate) factors: Factors,
+    pub(crate) outputs: Vec<TaprootOutput<'a>>,
+}
+
+/// A point and what it is multiplied by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Factors {
+    pub(crate) point: PublicKey,
+    /// Neither zero nor the order or more.
+    pub(crate) scalar: Scalar,
+}
+
+impl Factors {
+    /// The product, by libsecp256k1.
+    pub(crate) fn multiply(&self) -> [u8; TWEAK_BYTES] {
+        self.point.mul_tweak(SECP256K1, &self.scalar).expect("the scalar is not zero").serialize()
+    }
+}
+
+impl<'a> Summed<'a> {
+    /// Adds up the keys of a transaction; arguments and `None` are as in [`Eligible::of`].
+    pub fn of(inputs: &[Input<'_>], scripts: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let scripts = (0..).zip(scripts);
         let outputs: Vec<_> = scripts
             .filter_map(|(vout, script)| Some(TaprootOutput { vout, key: script::taproot_key(script)? }))
@@ -44,11 +75,17 @@ impl<'a> Eligible<'a> {
         if outputs.is_empty() {
             return None;
         }
-        Some(Self { tweak: tweak(inputs)?, outputs })
+        Some(Self { factors: factors(inputs)?, outputs })
+    }
+
+    /// Computes the tweak.
+    pub fn tweaked(self) -> Eligible<'a> {
+        Eligible { tweak: self.factors.multiply(), outputs: self.outputs }
     }
 }
 
-fn tweak(inputs: &[Input<'_>]) -> Option<[u8; TWEAK_BYTES]> {
+/// The sum of the inputs' keys, and what it is multiplied by.
+fn factors(inputs: &[Input<'_>]) -> Option<Factors> {
     // A coinbase spends the null outpoint, which is no output of any transaction.
     const NULL: [u8; OUTPOINT_BYTES] = {
         let mut null = [0; OUTPOINT_BYTES];
@@ -64,8 +101,8 @@ fn tweak(inputs: &[Input<'_>]) -> Option<[u8; TWEAK_BYTES]> {
     let mut message = [0; OUTPOINT_BYTES + TWEAK_BYTES];
     message[..OUTPOINT_BYTES].copy_from_slice(least);
     message[OUTPOINT_BYTES..].copy_from_slice(&sum.serialize());
-    let hash = Scalar::from_be_bytes(tagged::INPUTS.hash(&message)).ok()?;
-    sum.mul_tweak(SECP256K1, &hash).ok().map(|tweak| tweak.serialize())
+    let scalar = Scalar::from_be_bytes(tagged::INPUTS.hash(&message)).ok()?;
+    (scalar != Scalar::ZERO).then_some(Factors { point: sum, scalar })
 }
 
 /// Adds keys up, equal ones as often as they occur; `None` if there is none or the sum is infinity.

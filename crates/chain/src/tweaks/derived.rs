@@ -1,6 +1,8 @@
 //! The records of one block.
 
-use birdhouse_silentpayments::{Eligible, TWEAK_BYTES};
+use std::sync::LazyLock;
+
+use birdhouse_silentpayments::{Eligible, Engine, TWEAK_BYTES};
 use birdhouse_store::ArraySpec;
 use bitcoin::Network;
 
@@ -13,6 +15,9 @@ use crate::tweaks::value_class::ValueClass;
 
 /// Name of the derived index.
 pub(super) const NAME: &str = "silent-payments";
+
+/// Multiplies the points of a block together.
+static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::new);
 
 /// Numbers of the arrays.
 pub(super) const TRANSACTIONS: usize = 0;
@@ -88,11 +93,16 @@ impl Derived for Computation {
 
     fn of_block(&self, _id: BlockId, block: &ProvedBlock<'_>) -> Result<Records, BlockError> {
         let mut arrays = vec![Vec::new(); self.arrays().len()];
+        let (mut transactions, mut summed) = (Vec::new(), Vec::new());
         for transaction in block.transactions() {
             let scripts = transaction.outputs.iter().map(|output| output.script);
-            if let Some(eligible) = transaction::eligible(transaction.raw, scripts, transaction.spent_scripts())? {
-                push(&mut arrays, &transaction, &eligible);
+            if let Some(sum) = transaction::summed(transaction.raw, scripts, transaction.spent_scripts())? {
+                transactions.push(transaction);
+                summed.push(sum);
             }
+        }
+        for (transaction, eligible) in transactions.iter().zip(ENGINE.tweaked(summed)) {
+            push(&mut arrays, transaction, &eligible);
         }
         Ok(Records::new(arrays))
     }

@@ -1,6 +1,6 @@
 //! The tweak of one transaction, from its bytes and the scripts that it spends.
 
-use birdhouse_silentpayments::{Eligible, Input, TWEAK_BYTES, Witness, taproot_key};
+use birdhouse_silentpayments::{Input, Summed, TWEAK_BYTES, Witness, taproot_key};
 use bitcoin::{Txid, consensus};
 
 use crate::block::{Block, Cursor, Malformed};
@@ -44,20 +44,21 @@ pub(crate) fn tweak_of<'s>(
 ) -> Result<Option<[u8; TWEAK_BYTES]>, Malformed> {
     let block = Block::of_transaction(raw)?;
     let scripts = block.outputs.iter().map(|output| output.script);
-    eligible(raw, scripts, spent).map(|found| found.map(|eligible| eligible.tweak))
+    let summed = summed(raw, scripts, spent)?;
+    Ok(summed.map(|summed| summed.tweaked().tweak))
 }
 
-/// Returns the tweak and the taproot outputs of a serialised transaction; `None` if it cannot pay a silent payment
+/// Returns the keys' sum and the taproot outputs of a serialised transaction; `None` if it cannot pay a silent payment
 /// address. Most have no taproot output, and are not looked at further.
-pub(super) fn eligible<'a, 's>(
+pub(super) fn summed<'a, 's>(
     raw: &[u8],
     scripts: impl Iterator<Item = &'a [u8]> + Clone,
     spent: impl Iterator<Item = &'s [u8]>,
-) -> Result<Option<Eligible<'a>>, Malformed> {
+) -> Result<Option<Summed<'a>>, Malformed> {
     if !scripts.clone().any(|script| taproot_key(script).is_some()) {
         return Ok(None);
     }
-    Ok(Eligible::of(&inputs(raw, spent)?, scripts))
+    Ok(Summed::of(&inputs(raw, spent)?, scripts))
 }
 
 /// Returns the inputs of a serialised transaction, with the scripts that they spend.

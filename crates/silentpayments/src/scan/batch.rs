@@ -106,7 +106,8 @@ impl<L: Lanes> Batch<'_, L> {
     fn run(&self, scratch: &mut Scratch<L::Element>, found: &mut Candidates) -> Result<(), usize> {
         scratch.begin(self.tweaks.len().div_ceil(L::WIDTH));
         self.read(&mut scratch.points)?;
-        self.odd_multiples(scratch);
+        let Scratch { points, addends, multiples, inversions, .. } = scratch;
+        curve::odd_multiples(self.job.lanes, points, addends, multiples, inversions);
         self.multiply(scratch);
         let scalars = self.hash(scratch);
         self.candidates(scratch, &scalars, found);
@@ -143,23 +144,6 @@ impl<L: Lanes> Batch<'_, L> {
             *point = Affine { x, y: f.select(roots ^ odd, &curve::negate(f, &y), &y) };
         }
         Ok(())
-    }
-
-    /// The multiples 1, 3, .., 15 of each tweak. No sum is an exception: a tweak has the order of the curve.
-    #[inline(always)]
-    fn odd_multiples(&self, scratch: &mut Scratch<L::Element>) {
-        let f = self.job.lanes;
-        let Scratch { points, addends, multiples, inversions, .. } = scratch;
-        addends.copy_from_slice(points);
-        curve::double_all(f, addends, inversions);
-        for at in 0..MULTIPLES {
-            if at > 0 {
-                curve::add_all(f, points, addends, inversions);
-            }
-            for (multiples, point) in multiples.iter_mut().zip(points.iter()) {
-                multiples[at] = *point;
-            }
-        }
     }
 
     /// The shared secrets: the scan key times the tweaks.
@@ -258,7 +242,6 @@ fn load<'a, L: Lanes>(f: L, point: impl Fn(usize) -> &'a Affine<Limbs>) -> Affin
 #[inline(always)]
 fn scalar_of(x: &Limbs, y: &Limbs) -> Number {
     let mut message = [0; TWEAK_BYTES + 4];
-    message[0] = if canonical(y)[0] & 1 == 1 { 3 } else { 2 };
-    message[1..TWEAK_BYTES].copy_from_slice(&number::to_be_bytes(&canonical(x)));
+    message[..TWEAK_BYTES].copy_from_slice(&curve::compressed(x, y));
     number::from_be_bytes(&tagged::SHARED_SECRET.hash(&message))
 }

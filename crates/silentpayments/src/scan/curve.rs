@@ -4,8 +4,9 @@
 //! inversions, note the lanes that meet one. Jacobian additions do not: their callers have proved that there is none.
 //! After one the z coordinate is zero, and stays zero.
 
-use crate::scan::field::ONE;
+use crate::scan::field::{ONE, canonical};
 use crate::scan::lanes::{Lanes, Limbs};
+use crate::scan::number;
 use crate::scan::schedule::{MULTIPLES, Schedule};
 
 /// A cube root of one in the field; see `number::LAMBDA`.
@@ -46,7 +47,7 @@ impl<E: Copy> Addend<E> {
 
 /// Twice a point.
 #[inline(always)]
-fn double<L: Lanes>(f: L, point: &Jacobian<L::Element>) -> Jacobian<L::Element> {
+pub(super) fn double<L: Lanes>(f: L, point: &Jacobian<L::Element>) -> Jacobian<L::Element> {
     let Jacobian { x, w, z } = point;
     let a = f.square(x);
     let b = f.square(w);
@@ -204,6 +205,53 @@ pub(super) fn negate<L: Lanes>(f: L, y: &L::Element) -> L::Element {
     f.sum::<0, 1, 0>(y, y, y)
 }
 
+/// Computes the multiples 1, 3, .., 15 of points, which end as the last of them; `twice` is memory. No sum is an
+/// exception: a point has the order of the curve.
+#[inline(always)]
+pub(super) fn odd_multiples<L: Lanes>(
+    f: L,
+    points: &mut [Affine<L::Element>],
+    twice: &mut [Affine<L::Element>],
+    multiples: &mut [[Affine<L::Element>; MULTIPLES]],
+    inversions: &mut Inversions<L::Element>,
+) {
+    twice.copy_from_slice(points);
+    double_all(f, twice, inversions);
+    for at in 0..MULTIPLES {
+        if at > 0 {
+            add_all(f, points, twice, inversions);
+        }
+        for (multiples, point) in multiples.iter_mut().zip(points.iter()) {
+            multiples[at] = *point;
+        }
+    }
+}
+
+/// Addends for both halves of a scalar: the multiples of a point, and those times `number::LAMBDA`.
+#[inline(always)]
+pub(super) fn halves<L: Lanes>(
+    f: L,
+    multiples: &[Affine<L::Element>; MULTIPLES],
+) -> [[Addend<L::Element>; MULTIPLES]; 2] {
+    let beta = f.splat(&BETA);
+    let mut halves = [[Addend { x: beta, w: beta }; MULTIPLES]; 2];
+    for (at, point) in multiples.iter().enumerate() {
+        let w = f.sum::<2, 0, 0>(&point.y, &point.y, &point.y);
+        halves[0][at] = Addend { x: point.x, w };
+        halves[1][at] = Addend { x: f.multiply(&point.x, &beta), w };
+    }
+    halves
+}
+
+/// A compressed point.
+#[inline(always)]
+pub(super) fn compressed(x: &Limbs, y: &Limbs) -> [u8; 33] {
+    let mut bytes = [0; 33];
+    bytes[0] = if canonical(y)[0] & 1 == 1 { 3 } else { 2 };
+    bytes[1..].copy_from_slice(&number::to_be_bytes(&canonical(x)));
+    bytes
+}
+
 /// Multiplies points, of which the odd multiples are given, by the scalar of a schedule.
 #[inline(always)]
 pub(super) fn multiply<L: Lanes>(
@@ -211,14 +259,8 @@ pub(super) fn multiply<L: Lanes>(
     schedule: &Schedule,
     multiples: &[Affine<L::Element>; MULTIPLES],
 ) -> Jacobian<L::Element> {
-    let beta = f.splat(&BETA);
     let one = f.splat(&ONE);
-    let mut halves = [[Addend { x: one, w: one }; MULTIPLES]; 2];
-    for (at, point) in multiples.iter().enumerate() {
-        let w = f.sum::<2, 0, 0>(&point.y, &point.y, &point.y);
-        halves[0][at] = Addend { x: point.x, w };
-        halves[1][at] = Addend { x: f.multiply(&point.x, &beta), w };
-    }
+    let halves = halves(f, multiples);
     let mut sum = Jacobian { x: one, w: one, z: one };
     for (at, step) in schedule.steps.iter().enumerate() {
         let mut addend = halves[usize::from(step.half)][usize::from(step.multiple)];

@@ -209,7 +209,28 @@ pub(super) fn special_scalars() -> Vec<Number> {
     let digits = (0..32).map(|at| number::negate_mod(&[2 * at + 1, 0, 0, 0]));
     scalars.extend(digits);
     scalars.extend((0..32).map(|at| number::add_mod(&LAMBDA, &[at, 0, 0, 0])));
+    scalars.extend(far_scalars().iter().flat_map(both));
     scalars
+}
+
+/// Scalars that are as far from the lattice of `number::split` as any: half of the sum and of the difference of its
+/// vectors, and minus these.
+fn far_scalars() -> [Number; 4] {
+    let scalar = |first: u128, lambda: Number, second: u128| {
+        let product = (0..128).rev().fold([0; 4], |sum, bit| {
+            let sum = number::add_mod(&sum, &sum);
+            if second >> bit & 1 == 1 { number::add_mod(&sum, &lambda) } else { sum }
+        });
+        number::add_mod(&product, &[number::low(first), number::low(first >> 64), 0, 0])
+    };
+    let sum = scalar(
+        0xa2a8_918c_a85b_afe2_2016_d0b9_17e4_dd76,
+        number::negate_mod(&LAMBDA),
+        0x59de_565a_2c9d_0e2d_4373_f762_3c1d_7cd7,
+    );
+    let difference =
+        scalar(0x7221_bf6b_0087_4414_37aa_3fd4_855f_f261, LAMBDA, 0x8a65_287b_d471_79fb_2be0_8846_cea2_67ec);
+    [sum, number::negate_mod(&sum), difference, number::negate_mod(&difference)]
 }
 
 fn check_multiples<L: Lanes>(f: L) {
@@ -260,7 +281,11 @@ fn numbers_halve_negate_and_add_as_big_integers_do() {
         for b in &numbers {
             assert_eq!(big_number(&number::add_mod(a, b)), (big_number(a) + big_number(b)) % &order);
         }
-        let [first, second] = number::split(a).map(|half| {
+        let halves = number::split(a);
+        for (half, bound) in halves.iter().zip([64_u128, 55]) {
+            assert!(half.magnitude / bound < u128::MAX / 100, "{a:?}");
+        }
+        let [first, second] = halves.map(|half| {
             let magnitude = BigUint::from(half.magnitude);
             if half.is_negative { &order - magnitude } else { magnitude }
         });

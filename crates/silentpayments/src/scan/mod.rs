@@ -10,6 +10,7 @@
 //! | [`Path::Vector`] | the same batches, eight rows in the lanes of AVX-512 IFMA |
 //!
 //! The batches (`batch`, `curve`) are written once for any `lanes`: `field` has one, `ifma` eight.
+//! `products` multiplies in the same lanes where rows are made, before any scan.
 //!
 //! Time depends on the scan key's schedule and on the number of rows. The process holds the key in clear, so this tells
 //! something to those who run on the same processor, and to nobody else.
@@ -28,6 +29,7 @@ mod field;
 mod ifma;
 mod lanes;
 mod number;
+mod products;
 mod schedule;
 mod self_test;
 mod table;
@@ -39,9 +41,10 @@ use crate::scan::batch::{Batches, Candidates, Prepared};
 use crate::scan::field::One;
 use crate::scan::lanes::{Job, Lanes, Times};
 use crate::scan::number::Number;
+use crate::scan::products::Products;
 use crate::scan::schedule::Schedule;
 use crate::scan::table::{Table, point, point_of};
-use crate::transaction::TWEAK_BYTES;
+use crate::transaction::{Eligible, Factors, Summed, TWEAK_BYTES};
 
 /// A way to compute candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +105,25 @@ impl Engine {
     /// The path.
     pub fn path(&self) -> Path {
         self.path
+    }
+
+    /// Computes the tweaks of transactions.
+    pub fn tweaked<'a>(&self, all: Vec<Summed<'a>>) -> Vec<Eligible<'a>> {
+        let factors: Vec<_> = all.iter().map(|summed| summed.factors).collect();
+        let tweaks = self.multiply(&factors).into_iter();
+        tweaks.zip(all).map(|(tweak, summed)| Eligible { tweak, outputs: summed.outputs }).collect()
+    }
+
+    /// Multiplies points by scalars, each by its own.
+    fn multiply(&self, rows: &[Factors]) -> Vec<[u8; TWEAK_BYTES]> {
+        #[cfg(target_arch = "x86_64")]
+        if let (Path::Vector, Some(lanes)) = (self.path, ifma::Ifma::detect()) {
+            return lanes.run(Products { lanes: Times::<_, 2>(lanes), rows });
+        }
+        match self.path {
+            Path::Scalar => run_scalar(Products { lanes: Times::<_, 2>(One), rows }),
+            _ => rows.iter().map(Factors::multiply).collect(),
+        }
     }
 
     /// Prepares a key.

@@ -1,6 +1,6 @@
 //! Numbers of 256 bits, and the order of the curve.
 //!
-//! Only a scan key's preparation computes with them, and the recoding of one scalar a row.
+//! Only a scan key's preparation computes with them, and the splitting or recoding of one scalar a row.
 
 use std::cmp::Ordering;
 
@@ -84,15 +84,20 @@ pub(super) struct Half {
     pub(super) is_negative: bool,
 }
 
-/// Writes a scalar as `first + LAMBDA * second` with halves of at most 128 bits: the nearest point of a lattice
-/// (Gallant, Lambert and Vanstone, CRYPTO 2001).
+/// Writes a scalar as `first + LAMBDA * second` with halves below 0.64 and 0.55 times 2^128: the nearest point of a
+/// lattice (Gallant, Lambert and Vanstone, CRYPTO 2001).
 pub(super) fn split(scalar: &Number) -> [Half; 2] {
     // Two short vectors (A1, -B1) and (A2, A1) of the lattice of pairs (x, y) with x + LAMBDA * y = 0.
     const A1: Number = [0xe86c_90e4_9284_eb15, 0x3086_d221_a7d4_6bcd, 0, 0];
     const B1: Number = [0x6f54_7fa9_0abf_e4c3, 0xe443_7ed6_010e_8828, 0, 0];
     const A2: Number = [0x57c1_108d_9d44_cfd8, 0x14ca_50f7_a8e2_f3f6, 1, 0];
-    let first = divide(scalar, &A1);
-    let second = divide(scalar, &B1);
+    // A1 and B1 times 2^384 / ORDER, rounded: products with a scalar are wrong by 2^-129 at most.
+    const A1_SHARE: Number =
+        [0xe893_209a_45db_b031, 0x3daa_8a14_71e8_ca7f, 0xe86c_90e4_9284_eb15, 0x3086_d221_a7d4_6bcd];
+    const B1_SHARE: Number =
+        [0x1571_b4ae_8ac4_7f71, 0x2212_08ac_9df5_06c6, 0x6f54_7fa9_0abf_e4c4, 0xe443_7ed6_010e_8828];
+    let first = scaled(scalar, &A1_SHARE);
+    let second = scaled(scalar, &B1_SHARE);
     let x = subtract(scalar, &add(&multiply(&first, &A1), &multiply(&second, &A2)).0);
     let y = subtract(&multiply(&first, &B1), &multiply(&second, &A1));
     [half(&x), half(&y)]
@@ -132,21 +137,8 @@ fn multiply(a: &Number, b: &Number) -> Number {
     [words[0], words[1], words[2], words[3]]
 }
 
-/// `a * b / ORDER`, rounded to the nearest, bit by bit. It must be below 2^256.
-fn divide(a: &Number, b: &Number) -> Number {
-    let words = product(a, b);
-    let (mut quotient, mut rest) = ([0; 4], [0; 4]);
-    for bit in (0..512).rev() {
-        let (doubled, carry) = add(&rest, &rest);
-        rest = doubled;
-        rest[0] |= words[bit / 64] >> (bit % 64) & 1;
-        quotient = add(&quotient, &quotient).0;
-        if carry || !is_below(&rest, &ORDER) {
-            rest = subtract(&rest, &ORDER);
-            quotient[0] |= 1;
-        }
-    }
-    let (doubled, carry) = add(&rest, &rest);
-    let rounds_up = carry || !is_below(&doubled, &ORDER);
-    if rounds_up { add(&quotient, &[1, 0, 0, 0]).0 } else { quotient }
+/// `a * b / 2^384`, rounded to the nearest. It must be below 2^128.
+fn scaled(a: &Number, b: &Number) -> Number {
+    let [.., below, low, high] = product(a, b);
+    add(&[low, high, 0, 0], &[below >> 63, 0, 0, 0]).0
 }

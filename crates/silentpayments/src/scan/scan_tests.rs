@@ -2,7 +2,7 @@
 //!
 //! `BIRDHOUSE_ROUNDS` is the number of random rows, 10 000 without it.
 
-use secp256k1::{PublicKey, SECP256K1, SecretKey};
+use secp256k1::{PublicKey, SECP256K1, Scalar, SecretKey};
 
 use super::*;
 use crate::scan::number::ORDER;
@@ -17,6 +17,10 @@ fn engines() -> Vec<Engine> {
         eprintln!("skipped for {:?}: this processor lacks AVX-512 IFMA", Path::Vector);
     }
     engines
+}
+
+fn rounds() -> usize {
+    std::env::var("BIRDHOUSE_ROUNDS").map_or(10_000, |rounds| rounds.parse().unwrap())
 }
 
 fn secret(number: u64) -> SecretKey {
@@ -81,15 +85,32 @@ fn check_hits(scanner: &Scanner, tweaks: &[[u8; 33]]) {
 
 #[test]
 fn random_rows_have_the_candidates_of_libsecp256k1() {
-    let rounds = std::env::var("BIRDHOUSE_ROUNDS").map_or(10_000, |rounds| rounds.parse().unwrap());
     let engines = engines();
     let rows = 1_250;
-    for round in 0..rounds / rows {
+    for round in 0..rounds() / rows {
         let tweaks = tweaks(1_000 + 2 * round as u64, rows);
         let scan = number::from_be_bytes(&secret(10 + round as u64).secret_bytes());
         let spend = secret(1_000_000 + round as u64).public_key(SECP256K1);
         let scanners: Vec<_> = engines.iter().map(|engine| engine.scanner(key(&scan, &spend, &[]))).collect();
         assert!(check_all(&scanners, &tweaks).iter().all(Vec::is_empty));
+    }
+}
+
+#[test]
+fn products_of_points_and_scalars_are_those_of_libsecp256k1() {
+    let special = lanes_tests::special_scalars().into_iter();
+    let random = (0..rounds() as u64).map(|number| number::from_be_bytes(&secret(number).secret_bytes()));
+    let points = tweaks(6, 100);
+    let factors = special.chain(random).enumerate().map(|(at, scalar)| Factors {
+        point: PublicKey::from_slice(&points[at % points.len()]).unwrap(),
+        scalar: Scalar::from_be_bytes(number::to_be_bytes(&scalar)).unwrap(),
+    });
+    let rows: Vec<_> = factors.collect();
+    let expected: Vec<_> = rows.iter().map(Factors::multiply).collect();
+    for engine in engines() {
+        for count in (0..40).chain([1_023, 1_024, 1_025, rows.len()]) {
+            assert_eq!(engine.multiply(&rows[..count]), expected[..count], "{count} rows by {:?}", engine.path);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use secp256k1::{SECP256K1, SecretKey};
 use crate::key::ScanKey;
 use crate::scan::{Engine, Row};
 use crate::tagged;
+use crate::transaction::Factors;
 
 /// Rows that fill all lanes of some groups and a part of the last one.
 const ROWS: usize = 69;
@@ -50,9 +51,10 @@ const KNOWN: [Known; 4] = [
     },
 ];
 
-/// True if a path finds the known answers, and has the candidates of libsecp256k1 for each of some rows.
+/// True if a path finds the known answers, and has the candidates and the products of libsecp256k1 for each of some
+/// rows.
 pub(super) fn passes(engine: &Engine) -> bool {
-    KNOWN.iter().all(|known| finds(engine, known)) && agrees(engine)
+    KNOWN.iter().all(|known| finds(engine, known)) && agrees(engine) && multiplies(engine)
 }
 
 fn finds(engine: &Engine, known: &Known) -> bool {
@@ -84,6 +86,12 @@ fn agrees(engine: &Engine) -> bool {
         Ok(None) => scanner.prepared.is_none() && engine.path() == crate::Path::Reference,
         Err(_) => false,
     }
+}
+
+fn multiplies(engine: &Engine) -> bool {
+    let factors = |row| Factors { point: secret(row).public_key(SECP256K1), scalar: secret(row + (1 << 18)).into() };
+    let rows: Vec<_> = (0_u32..).map(factors).take(ROWS).collect();
+    engine.multiply(&rows).into_iter().eq(rows.iter().map(Factors::multiply))
 }
 
 /// A private key that anybody can make.
