@@ -67,6 +67,16 @@ fn prune(node: &Bitcoind) -> u32 {
     u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap()
 }
 
+/// The files of the node that this process has open, and that are deleted.
+fn open_deleted_files(node: &Bitcoind) -> usize {
+    let targets =
+        std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    let is_deleted = |path: &std::path::PathBuf| {
+        path.starts_with(node.blocks_dir()) && path.to_string_lossy().ends_with(" (deleted)")
+    };
+    targets.filter(is_deleted).count()
+}
+
 fn removed<T: std::fmt::Debug>(answer: birdhouse_chain::Result<T>) -> Vec<BlockPart> {
     match answer {
         Err(Error::Removed { parts }) => parts,
@@ -93,9 +103,14 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
     index.build(Some(node.tip().unwrap()), &BuildOptions::modest(temp.path())).unwrap();
     let core = CoreNode::new(Arc::new(rpc(&node)));
     index.sync(&core).unwrap();
+    let at = index.snapshot().unwrap();
+    // Its block file is opened, and stays open.
+    has(&at, &chain.blocks()[150].txdata[0]);
     let first_kept = prune(&node);
     assert!(first_kept > 200, "too little was removed for this test: {first_kept}");
-    let at = index.snapshot().unwrap();
+    assert_ne!(open_deleted_files(&node), 0);
+    index.close_deleted_blocks();
+    assert_eq!(open_deleted_files(&node), 0, "their space on disk is not free");
     has(&at, &chain.blocks()[BLOCKS as usize].txdata[0]);
 
     // A transaction of an old block, without and with a peer.

@@ -128,6 +128,10 @@ impl BlockSource for Fetching {
         self.source.block(hash)
     }
 
+    fn close_deleted(&self) {
+        self.source.close_deleted();
+    }
+
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
         self.source.peek(position, offset, len)
     }
