@@ -14,9 +14,9 @@ use crate::index::{Offer, Pruned, Pruner, Setup};
 const WORD: &str = "delete";
 /// Questions that need blocks which are gone.
 const ENDS: &str = "\
-After that these need blocks that are gone, and only a new download of the chain brings them back:
-  - old raw transactions (wallets show amounts and balances, and may not open a transaction; it cannot be signed again)
-  - whole old blocks (REST: /block/<hash>/raw) and their block filters
+After that old raw transactions and whole old blocks (REST: /block/<hash>/raw) are fetched from the node's peers, and
+these need blocks that only a new download of the chain brings back:
+  - block filters of old blocks
   - a new index: profile lean, silent-payments that is switched on later, birdhouse verify --all
 Histories, balances, unspent outputs and proofs stay complete.";
 
