@@ -165,21 +165,8 @@ impl Snapshot {
         let hashes: Vec<Hash256> = txids.iter().map(|txid| txid.to_byte_array()).collect();
         let found = self.find_txnums(&hashes)?.into_iter().zip(txids);
         let txnums = found.map(|(txnum, txid)| txnum.ok_or(Error::UnknownTransaction { txid: *txid }));
-        let txnums = txnums.collect::<Result<Vec<_>>>()?;
-        match self.proven_raws(&hashes, &txnums, usize::MAX) {
-            Err(Error::Removed { .. }) => {
-                hashes.iter().zip(&txnums).map(|(hash, txnum)| self.kept_raw(hash, *txnum)).collect()
-            }
-            raws => Ok(raws?.into_iter().map(Some).collect()),
-        }
-    }
-
-    /// The bytes of a live transaction; `None` where the node has removed them.
-    fn kept_raw(&self, txid: &Hash256, txnum: TxNum) -> Result<Option<Vec<u8>>> {
-        match self.proven_raw(txid, txnum) {
-            Err(Error::Removed { .. }) => Ok(None),
-            raw => raw.map(Some),
-        }
+        let raws = self.kept_raws(&hashes, &txnums.collect::<Result<Vec<_>>>()?, usize::MAX)?;
+        Ok(raws.into_iter().map(Result::ok).collect())
     }
 
     /// Checks that the outputs that these transactions spend are known.

@@ -173,27 +173,43 @@ impl Snapshot {
 
     /// The bytes of the first live transactions with these txids, which prove them, up to the one with which they have
     /// `bytes_max` bytes. Their rows are looked up together.
+    ///
+    /// # Errors
+    /// [`Error::Removed`] with all that the node has removed, so that it is fetched at once.
     pub(super) fn proven_raws(&self, txids: &[Hash256], txnums: &[TxNum], bytes_max: usize) -> Result<Vec<Vec<u8>>> {
+        let (mut raws, mut removed) = (Vec::new(), Vec::new());
+        for found in self.kept_raws(txids, txnums, bytes_max)? {
+            match found {
+                Ok(raw) => raws.push(raw),
+                Err(parts) => removed.extend(parts),
+            }
+        }
+        if removed.is_empty() { Ok(raws) } else { Err(Error::Removed { parts: removed }) }
+    }
+
+    /// The same; in place of those that the node has removed, the parts of blocks that have them.
+    pub(super) fn kept_raws(
+        &self,
+        txids: &[Hash256],
+        txnums: &[TxNum],
+        bytes_max: usize,
+    ) -> Result<Vec<Result<Vec<u8>, Vec<BlockPart>>>> {
         let blocks = txnums.iter().map(|txnum| Ok(self.block_of(*txnum)?.1)).collect::<Result<Vec<_>>>()?;
         let keys: Vec<_> = txnums.iter().zip(&blocks).map(|(txnum, block)| span_key(*txnum, block)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(<[u8; TxNum::LEN]>::as_slice).collect();
         let rows = self.reader().get_many(txpos::TABLE, &keys)?;
-        let (mut raws, mut bytes, mut removed) = (Vec::with_capacity(txids.len()), 0, Vec::new());
+        let (mut raws, mut bytes) = (Vec::with_capacity(txids.len()), 0);
         for (((txid, txnum), block), row) in txids.iter().zip(txnums).zip(blocks).zip(rows) {
             if bytes >= bytes_max {
                 break;
             }
-            match self.proven_span(txid, block, span_in(row, *txnum, block)?) {
-                Ok(raw) => {
-                    bytes += raw.len();
-                    raws.push(raw);
-                }
-                // All are named, so that they are fetched at once.
-                Err(Error::Removed { parts }) => removed.extend(parts),
-                Err(error) => return Err(error),
-            }
+            raws.push(match self.proven_span(txid, block, span_in(row, *txnum, block)?) {
+                Err(Error::Removed { parts }) => Err(parts),
+                raw => Ok(raw?),
+            });
+            bytes += raws.last().and_then(|raw| raw.as_ref().ok()).map_or(0, Vec::len);
         }
-        if removed.is_empty() { Ok(raws) } else { Err(Error::Removed { parts: removed }) }
+        Ok(raws)
     }
 
     fn proven_span(&self, txid: &Hash256, block: &ChainBlock, span: Span) -> Result<Vec<u8>> {
