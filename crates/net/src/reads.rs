@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{BegunRead, ClientId, DiskStall, Payer, Queueing, Waiting};
+use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::meter::{Meter, Turn, Turns};
 use crate::offload::offload;
@@ -36,7 +37,7 @@ pub struct Reads {
     /// Turns to call the node.
     pub node_calls: Arc<Turns>,
     /// Turns to fetch a block that the node has removed, from one of its peers.
-    pub old_blocks: Arc<Turns>,
+    old_blocks: Arc<Turns>,
     /// Turns of long reads, beside one of a processor. They are fewer than those, so that short reads find a turn
     /// before long reads are known to wait for the disk.
     long: Arc<birdhouse_clients::Turns<Unpaid>>,
@@ -130,6 +131,32 @@ impl Reads {
         }
     }
 
+    // === blocks that the node has removed ===
+
+    /// Fetches parts of blocks for a client, each on a thread that may wait, in a turn of its own. Returns true if all
+    /// were fetched. What has begun goes on if this future is dropped.
+    pub async fn fetch_all<T: Copy + Send + 'static>(
+        &self,
+        meter: &Arc<Meter>,
+        parts: &[T],
+        fetch: impl Fn(T) -> bool + Clone + Send + 'static,
+    ) -> bool {
+        let fetched = parts.iter().map(|part| {
+            let (turns, meter) = (Arc::clone(&self.old_blocks), Arc::clone(meter));
+            let (fetch, part) = (fetch.clone(), *part);
+            async move {
+                let turn = turns.take(&meter).await;
+                let fetched = spawn_blocking(move || {
+                    let is_fetched = fetch(part);
+                    drop(turn);
+                    is_fetched
+                });
+                fetched.await.unwrap_or(false)
+            }
+        });
+        fetched.collect::<JoinSet<bool>>().join_all().await.into_iter().all(|is_fetched| is_fetched)
+    }
+
     // === longer reads ===
 
     /// Does a read of some milliseconds at most, which ends when its turns are over. It is done on this thread, unless
@@ -212,12 +239,10 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use birdhouse_clients::{ClientKeying, Origin};
-    use tokio::task::JoinSet;
-
     use super::*;
     use crate::meter::ClientBounds;
     use crate::registry::{ConnectionGuard, Connections, Registry};
+    use birdhouse_clients::{ClientKeying, Origin};
 
     const BOUNDS: ClientBounds = ClientBounds { connections: None, work: None, work_percent: 50, unsent_bytes: None };
     /// Long reads of one client.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use birdhouse_chain::giving_way;
 use birdhouse_chain::source::BlockPart;
-use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -136,20 +135,10 @@ impl Job {
         if parts.len() > FETCHED_PARTS_MAX || attempt > FETCHES_MAX {
             return Err(RpcError::removed(parts));
         }
-        let (service, meter) = (&self.service, &self.client().meter);
-        let fetched = parts.iter().map(|part| async move {
-            let turn = service.reads.old_blocks.take(meter).await;
-            let (index, part) = (Arc::clone(&service.index), *part);
-            let fetched = spawn_blocking(move || {
-                let fetched = index.fetch_removed(part);
-                drop(turn);
-                fetched
-            });
-            matches!(fetched.await, Ok(Ok(())))
-        });
-        match timeout(FETCH_PATIENCE, join_all(fetched)).await {
-            Ok(fetched) if fetched.iter().all(|fetched| *fetched) => Ok(()),
-            _ => Err(RpcError::removed(parts)),
-        }
+        let index = Arc::clone(&self.service.index);
+        let fetch = move |part| index.fetch_removed(part).is_ok();
+        let fetched = self.service.reads.fetch_all(&self.client().meter, &parts, fetch);
+        let is_fetched = timeout(FETCH_PATIENCE, fetched).await.unwrap_or(false);
+        if is_fetched { Ok(()) } else { Err(RpcError::removed(parts)) }
     }
 }

@@ -13,9 +13,7 @@ use std::sync::Arc;
 use birdhouse_chain::source::{BlockPart, Node};
 use birdhouse_chain::{Error, Snapshot};
 use birdhouse_net::{Meter, Turn, offload};
-use futures_util::future::join_all;
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::fees::NodeUse;
@@ -102,17 +100,9 @@ impl Service {
         if parts.len() > FETCHED_PARTS_MAX {
             return false;
         }
-        let fetched = parts.iter().map(|part| async move {
-            let turn = self.reads.old_blocks.take(meter).await;
-            let (index, part) = (Arc::clone(&self.index), *part);
-            let fetched = spawn_blocking(move || {
-                let fetched = index.fetch_removed(part);
-                drop(turn);
-                fetched
-            });
-            matches!(fetched.await, Ok(Ok(())))
-        });
-        timeout(FETCH_PATIENCE, join_all(fetched)).await.is_ok_and(|fetched| fetched.iter().all(|fetched| *fetched))
+        let index = Arc::clone(&self.index);
+        let fetched = self.reads.fetch_all(meter, parts, move |part| index.fetch_removed(part).is_ok());
+        timeout(FETCH_PATIENCE, fetched).await.unwrap_or(false)
     }
 
     async fn attempt(
