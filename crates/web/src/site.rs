@@ -28,6 +28,30 @@ pub fn with_notice(page: &str, notice: &Markup) -> String {
     page.replacen(NO_NOTICE, &notice.into_string(), 1)
 }
 
+/// Returns a page that stands alone: without navigation, and with its style inside, so that it needs no other request
+/// of this host. `icon` is the URL of its icon.
+pub fn alone(title: &str, icon: Option<&str>, content: &Markup, footer: &Markup) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                // Without one, a browser asks for /favicon.ico.
+                link rel="icon" href=(icon.unwrap_or("data:,"));
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main #main { (content) }
+                footer.site { div.bar { (footer) } }
+            }
+        }
+    }
+    .into_string()
+}
+
 /// Parts of the frame that all pages of a site share.
 #[derive(Debug)]
 pub struct Site {

@@ -1,5 +1,6 @@
 //! The entrance: a connection is encrypted if its listener says so, and its one request of HTTP becomes a WebSocket or
-//! is answered with the relay's information document (NIP-11), or by the management API (NIP-86).
+//! is answered: with the relay's information document (NIP-11), with the page for people, or by the management API
+//! (NIP-86).
 
 use std::io::{Error, Result};
 use std::net::{IpAddr, SocketAddr};
@@ -14,20 +15,24 @@ use birdhouse_net::{
 };
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE,
-    FORWARDED, HeaderValue,
+    ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, FORWARDED, HeaderValue, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request};
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::warn;
 
 use crate::entrance::info::document;
 use crate::entrance::management;
 use crate::entrance::management::Ends;
+use crate::entrance::page::{About, policy};
 use crate::relay::Relay;
 
 /// The media type of the information document.
 const INFO: &str = "application/nostr+json";
+/// The media type of the page for people.
+const PAGE: &str = "text/html; charset=utf-8";
 /// Header in which a reverse proxy names the client whose request it passes on, beside the standard one.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
@@ -157,15 +162,11 @@ fn warn_of_strangers(relay: &Relay, forwarding: &Forwarding<'_>, socket: IpAddr,
 
 /// Answers a request for something else than a WebSocket.
 fn about(relay: &Relay, request: &Request<Incoming>) -> Box<Response> {
-    let is_info = request.headers().get(ACCEPT).is_some_and(wants_info);
+    let accepts = |media_type| request.headers().get(ACCEPT).is_some_and(|accept| names(accept, media_type));
     match *request.method() {
         Method::OPTIONS => plain_response(StatusCode::NO_CONTENT, ""),
-        Method::GET | Method::HEAD if is_info => {
-            let document = document(&relay.settings, &relay.events, &relay.gate(), &relay.rules()).to_string();
-            let mut response = Box::new(Response::new(document.into()));
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(INFO));
-            response
-        }
+        Method::GET | Method::HEAD if accepts(INFO) => typed(INFO, information(relay).to_string()),
+        Method::GET | Method::HEAD if accepts(PAGE) => page(relay),
         Method::GET | Method::HEAD => {
             plain_response(StatusCode::OK, "This is a Nostr relay: open it with a Nostr client.\n")
         }
@@ -173,10 +174,36 @@ fn about(relay: &Relay, request: &Request<Incoming>) -> Box<Response> {
     }
 }
 
+/// Returns the information document.
+fn information(relay: &Relay) -> Value {
+    document(&relay.settings, &relay.events, &relay.gate(), &relay.rules())
+}
+
+/// Answers with the page for people.
+fn page(relay: &Relay) -> Box<Response> {
+    let document = information(relay);
+    let private_messages = relay.settings.private_messages;
+    let about = About { document: &document, urls: relay.events.urls(), private_messages };
+    let mut response = typed(PAGE, about.page());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, policy());
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Answers with a text of a media type.
+fn typed(media_type: &'static str, text: String) -> Box<Response> {
+    let mut response = Box::new(Response::new(text.into()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
 /// Lets web pages of any origin read an answer (NIP-11) and ask the management API, whose authorization is a signature
 /// and nothing that a browser adds (NIP-98).
 fn open_to_pages(mut response: Box<Response>) -> Box<Response> {
     let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("accept"));
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     // The wildcard does not cover the first.
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization, *"));
@@ -184,8 +211,9 @@ fn open_to_pages(mut response: Box<Response>) -> Box<Response> {
     response
 }
 
-/// True if the document is among the accepted types, of which each may have parameters (RFC 9110, 12.5.1).
-fn wants_info(accept: &HeaderValue) -> bool {
+/// True if a media type is named among the accepted ones, of which each may have parameters (RFC 9110, 12.5.1).
+fn names(accept: &HeaderValue, media_type: &str) -> bool {
+    let media_type = media_type.split(';').next().unwrap_or_default();
     let types = accept.to_str().unwrap_or_default().split(',');
-    types.filter_map(|one| one.split(';').next()).any(|one| one.trim().eq_ignore_ascii_case(INFO))
+    types.filter_map(|one| one.split(';').next()).any(|one| one.trim().eq_ignore_ascii_case(media_type))
 }

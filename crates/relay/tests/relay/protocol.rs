@@ -178,6 +178,27 @@ async fn the_relay_says_of_itself_what_is_true() {
     assert!(head.starts_with("HTTP/1.1 200") && head.contains("application/nostr+json") && body.is_empty(), "{head}");
 }
 
+/// Chromium accepts these types; RFC 9110, 12.5.5 asks for `Vary`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_gets_a_page_that_needs_nothing_else() {
+    let app = App::start(Settings::default()).await;
+    let accept = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8";
+    let answer = app.get(accept).await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    for header in
+        ["content-type: text/html", "vary: accept", "content-security-policy: default-src 'none'; style-src 'sha256-"]
+    {
+        assert!(head.to_lowercase().contains(header), "{header}: {head}");
+    }
+    assert!(body.starts_with("<!DOCTYPE html>") && !body.contains("<script") && !body.contains("src="), "{body}");
+    for other in ["*/*", "text/plain", ""] {
+        let answer = app.get(other).await;
+        assert!(answer.contains("content-type: text/plain") && !answer.contains("<!DOCTYPE"), "{other}: {answer}");
+    }
+    // A client that takes both is a client.
+    assert!(app.get("text/html, application/nostr+json").await.contains("\"supported_nips\""));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_relay_has_one_endpoint_and_those_of_its_urls() {
     let urls = vec![birdhouse_events::RelayUrl::parse("wss://birds.example/nostr/").unwrap()];

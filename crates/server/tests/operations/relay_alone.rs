@@ -4,6 +4,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
+use birdhouse_testkit::inspection::Inspection;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -146,4 +147,35 @@ fn nothing_to_serve_is_an_error_with_advice() {
         .unwrap();
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("--relay-addr"), "{output:?}");
+}
+
+#[test]
+fn people_who_open_the_relay_in_a_browser_learn_how_to_use_it() {
+    const NPUB: &str = "npub10elfcs4fr0l0r8af98jlmgdh9c8tcxjvz9qkw038js35mp4dma8qzvjptg";
+    let pubkey = format!("--relay-pubkey={NPUB}");
+    let server = Birdhouse::start_relay(
+        tempfile::tempdir().unwrap(),
+        &[
+            "--relay-url=wss://relay.example.org",
+            "--relay-name=The Nest",
+            "--relay-description=A relay for birds",
+            "--relay-contact=mailto:bird@example.org",
+            &pubkey,
+        ],
+    );
+    let own = format!("http://127.0.0.1:{}", server.port("serving the relay").unwrap());
+    let Some(mut inspection) = Inspection::start(&own, "RELAY_PICTURES").unwrap() else { return };
+    let mut text = String::new();
+    inspection
+        .inspect("relay", |browser| {
+            browser.open(&own)?;
+            text = browser.evaluate("document.body.innerText")?.as_str().unwrap_or_default().to_owned();
+            Ok(())
+        })
+        .unwrap();
+    for part in ["The Nest", "A relay for birds", "wss://relay.example.org", "Everybody may publish", NPUB, "NIP-42"] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    let findings = inspection.finish();
+    assert!(findings.is_empty(), "{findings:#?}");
 }

@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-dashboard", &["birdhouse-web"]),
     ("birdhouse-explorer", &["birdhouse-chain", "birdhouse-esplora", "birdhouse-silentpayments", "birdhouse-web"]),
     ("birdhouse-events", &["birdhouse-store"]),
-    ("birdhouse-relay", &["birdhouse-clients", "birdhouse-events", "birdhouse-net"]),
+    ("birdhouse-relay", &["birdhouse-clients", "birdhouse-events", "birdhouse-net", "birdhouse-web"]),
     ("birdhouse-regtest", &[]),
     ("birdhouse-cassandra", &[]),
     ("birdhouse-silentpayments", &[]),
