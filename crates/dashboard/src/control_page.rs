@@ -68,6 +68,7 @@ pub fn control_page(control: &Control<'_>) -> String {
         control.network,
         &html! {
             h1 { "Control" }
+            @if control.has_relay { p { a href="/reports" { "Reports to the relay" } } }
             @match control.commands {
                 Commands::Off => (typed(control)),
                 Commands::On { token } => {
@@ -137,7 +138,7 @@ fn typed(control: &Control<'_>) -> Markup {
 }
 
 /// A form for one command.
-fn form(command: &str, token: &str, content: &Markup) -> Markup {
+pub(crate) fn form(command: &str, token: &str, content: &Markup) -> Markup {
     html! {
         form.ask method="post" action={ "/control/" (command) } {
             input type="hidden" name="token" value=(token);

@@ -2,7 +2,7 @@
 //! `birdhouse top` show.
 //!
 //! Invariants: nothing here reads a clock, a file or a socket; a status holds counts, and neither addresses of clients
-//! nor what they ask for.
+//! nor what they ask for. Of events, only those that others have reported are shown.
 #![forbid(unsafe_code)]
 
 mod advice;
@@ -10,6 +10,7 @@ mod status;
 
 // Web pages.
 mod control_page;
+mod reports_page;
 mod site;
 mod status_page;
 
@@ -19,6 +20,7 @@ mod top;
 
 pub use advice::warnings;
 pub use control_page::{Commands, ConnectionLine, Control, Outcome, control_page, outcome_page, refusal_page};
+pub use reports_page::{DecidedLine, Decision, Named, ReportedLine, Reports, reports_page};
 pub use site::SCRIPT;
 pub use status::{
     Bitcoin, Build, Derived, Endpoint, Link, Phase, Protocol, Rate, Refusals, Relay, SlowKind, Status, TableSize,

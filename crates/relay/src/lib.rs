@@ -41,6 +41,7 @@ mod writing;
 mod connection;
 mod entrance;
 mod relay;
+mod reports;
 mod server;
 
 #[cfg(test)]
@@ -58,6 +59,7 @@ pub use fronts::{FeedOffset, RelayWriter};
 pub use limits::{Limits, LimitsGiven, PrivateMessages};
 pub use policy::{Kinds, KindsRate, Lists, Policy, RatedBy};
 pub use relay::Relay;
+pub use reports::Reported;
 pub use rules::{Change, Changed, Rule, RuleBook, Rules, RulesError, Subject, Text, Verdict};
 pub use server::Listener;
 pub use settings::{Description, EoseHints, PluginSettings, Settings, WhenBroken};

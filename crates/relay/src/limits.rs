@@ -222,6 +222,16 @@ fixed_bounds! {
     MANAGEMENT_SECONDS: u64 = 60 => "HTTP status 401",
     /// Authorizations that are remembered as used, until they expire.
     MANAGEMENT_USED: usize = 10_000 => "HTTP status 401 until some expire",
+    /// Reports (NIP-56) that a list for the operator reads, the newest.
+    REPORTS_READ: usize = 5000 => "older ones are not counted",
+    /// Events and authors in that list.
+    REPORTED_MAX: usize = 200 => "those with fewer reporters are left out",
+    /// Texts of reporters about each of them.
+    REPORT_TEXTS: usize = 3 => "the newest are shown",
+    /// Characters of such a text, and of a reported event.
+    REPORT_TEXT_CHARS: usize = 500 => "its beginning is shown",
+    /// Characters of the type of a report.
+    REPORT_TYPE_CHARS: usize = 32 => "its beginning is shown",
     /// Bits of the shortest prefix of IPv4 networks that a rule bans.
     BANNED_PREFIX_V4: u32 = 8 => "the rule is refused",
     /// Those of IPv6 networks.

@@ -252,3 +252,47 @@ async fn rules_hide_events_from_searches_and_from_synchronisation() {
     let (_, lacking) = compare(&mut client, &json!({}), std::iter::empty()).await;
     assert_eq!(lacking.len(), 2);
 }
+
+/// Tags and types are those of NIP-56's examples.
+#[tokio::test(flavor = "multi_thread")]
+async fn reported_events_wait_for_an_admin_and_reports_alone_decide_nothing() {
+    let app = App::start(managed()).await;
+    let mut client = app.client().await;
+    let notes: Vec<_> = (0..3).map(|second| event(1, 1, second, &[])).collect();
+    for note in &notes {
+        client.store(note).await;
+    }
+    let author = keys(1).pubkey().to_string();
+    let [first, second, third] = [0, 1, 2].map(|at: usize| notes[at].id.to_string());
+    let unknown = "ab".repeat(32);
+    let report =
+        |by: u8, second: u64, id: &str, why: &str| event(by, 1984, second, &[&["e", id, why], &["p", &author]]);
+    for report in [
+        report(2, 10, &first, "spam"),
+        report(2, 11, &first, "spam"),
+        report(3, 12, &first, "illegal"),
+        report(4, 13, &first, "spam"),
+        report(2, 14, &second, "nudity"),
+        report(5, 15, &third, "malware"),
+        report(2, 16, &unknown, "spam"),
+        event(2, 1984, 17, &[&["p", &author, "impersonation"]]),
+    ] {
+        client.store(&report).await;
+    }
+    let name = "listeventsneedingmoderation";
+    let line = |id: &str, reason: &str| json!({ "id": id, "reason": reason });
+    let waiting = call(&app, name, json!([])).await;
+    // The event that is not stored is not there, and one author counts once.
+    assert_eq!(waiting, json!([line(&first, "spam 2, illegal"), line(&third, "malware"), line(&second, "nudity")]));
+    assert_eq!(client.count(json!({ "authors": [author], "kinds": [1] })).await, 3);
+    let of_author: Vec<_> = app.relay.reported().unwrap().into_iter().filter(|one| one.kind.is_none()).collect();
+    assert_eq!((of_author.len(), of_author[0].reason().as_str()), (1, "impersonation"));
+
+    assert_eq!(call(&app, "allowevent", json!([second])).await, true);
+    assert_eq!(call(&app, "banpubkey", json!([keys(5).pubkey().to_string()])).await, true, "a reporter");
+    assert_eq!(call(&app, name, json!([])).await, json!([line(&first, "spam 2, illegal")]));
+    assert_eq!(call(&app, "banevent", json!([first])).await, true);
+    assert_eq!(call(&app, name, json!([])).await, json!([]));
+    assert_eq!(call(&app, "unbanevent", json!([first])).await, true);
+    assert_eq!(call(&app, name, json!([])).await, json!([line(&first, "spam 2, illegal")]));
+}

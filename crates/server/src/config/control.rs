@@ -9,6 +9,7 @@ use birdhouse_relay::Subject;
 use clap::ValueEnum;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::PubkeyText;
 
@@ -47,6 +48,8 @@ pub(crate) enum ControlCommand {
     Unallow(Named),
     /// List everything that is banned or allowed by these commands and over HTTP (NIP-86).
     Banned,
+    /// List the events and authors that others have reported to the relay, and on which no rule decides.
+    Reports,
     /// Stop the server.
     Stop,
     /// Prove the checksums of every file, for `birdhouse verify --quick`.
@@ -107,6 +110,20 @@ pub(crate) struct Decided {
     #[arg(long, default_value = "")]
     #[serde(default)]
     pub(crate) reason: String,
+}
+
+impl ControlCommand {
+    /// Returns the command about an event or an author of a name (`ban`, `unban`, `allow`, `unallow`).
+    ///
+    /// # Errors
+    /// There is no such command or type.
+    pub(crate) fn about(command: &str, noun: &str, value: &str, reason: Option<&str>) -> Result<Self> {
+        let mut fields = json!({ "command": command, "type": noun, "value": value });
+        if let Some(reason) = reason {
+            fields["reason"] = reason.into();
+        }
+        serde_json::from_value(fields).with_context(|| format!("there is no {command:?} of a {noun:?}"))
+    }
 }
 
 impl Named {

@@ -12,6 +12,7 @@ mod health;
 pub(crate) mod metrics;
 mod node_watch;
 pub(crate) mod ops;
+mod reports;
 mod rules;
 mod shown;
 pub(crate) mod status;

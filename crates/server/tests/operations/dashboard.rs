@@ -4,12 +4,14 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent};
 use birdhouse_testkit::browser::Event;
 use birdhouse_testkit::inspection::{Inspection, browser};
 use serde_json::{Value, json};
 
 use crate::node;
 use crate::process::{Birdhouse, PATIENCE};
+use crate::relay_client;
 
 /// Sends a request with these lines behind the first; returns head and body of the answer.
 fn ask(server: &Birdhouse, line: &str, headers: &[String], body: &str) -> (String, String) {
@@ -268,4 +270,48 @@ fn the_page_keeps_itself_current_and_is_whole_without_scripts() {
     let reloads = browser.evaluate("document.querySelector('noscript meta[http-equiv=refresh]') !== null").unwrap();
     assert_eq!(reloads, json!(true));
     assert_eq!(browser.evaluate(&connections(0)).unwrap(), json!(true));
+}
+
+/// A report of NIP-56 is decided on in a browser: the ban hides the event, and taking it back shows it again.
+#[test]
+fn a_reported_event_is_banned_and_shown_again_from_the_dashboard() {
+    let server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &[]);
+    let mut socket = relay_client::connect(&server);
+    let sign = |author: u8, kind: u16, tags: Vec<Tag>, content: &str| {
+        let event =
+            UnsignedEvent { created_at: Timestamp(1_700_000_000), kind: Kind(kind), tags, content: content.into() };
+        event.sign(&Keys::from_secret([author; 32]).unwrap())
+    };
+    let note = sign(1, 1, Vec::new(), "<img src=x> buy this");
+    let named = ["e", &note.id.to_string(), "spam"].map(str::to_owned).to_vec();
+    let report = sign(2, 1984, vec![Tag(named)], "again and again");
+    for event in [&note, &report] {
+        let event: Value = serde_json::from_str(&event.to_json()).unwrap();
+        assert_eq!(relay_client::ask(&mut socket, &json!(["EVENT", event]))[2], true);
+    }
+    let count =
+        |socket: &mut _| relay_client::ask(socket, &json!(["COUNT", "a", { "kinds": [1] }]))[2]["count"].clone();
+    assert_eq!(count(&mut socket), 1);
+    let page = server.get("/reports").body;
+    assert!(page.contains("&lt;img src=x&gt; buy this") && page.contains("again and again"), "{page}");
+    let listed = server.ctl_json(&["reports"]);
+    assert_eq!((&listed[0]["value"], &listed[0]["reason"]), (&json!(note.id.to_string()), &json!("spam")));
+
+    let about = format!("&type=event&value={}", note.id);
+    assert_eq!(submit(&server, "ban", &format!("{about}&reason=spam")).0, 200);
+    assert_eq!(count(&mut socket), 0);
+    let page = server.get("/reports").body;
+    assert!(page.contains("Nothing waits") && page.contains("Take back"), "{page}");
+    assert_eq!(submit(&server, "unban", &about).0, 200);
+    assert_eq!(count(&mut socket), 1);
+    assert_eq!(submit(&server, "ban", "&type=bird&value=1").0, 400);
+    assert_eq!(submit(&server, "allow", &about).0, 200);
+    assert!(server.get("/reports").body.contains("Nothing waits"));
+    assert_eq!(submit(&server, "unallow", &about).0, 200);
+
+    let own = own(&server);
+    let Some(mut inspection) = Inspection::start(&own, "DASHBOARD_PICTURES").unwrap() else { return };
+    inspection.inspect("reports", |browser| browser.open(&format!("{own}/reports"))).unwrap();
+    let findings = inspection.finish();
+    assert!(findings.is_empty(), "{findings:#?}");
 }

@@ -21,8 +21,7 @@ pub(super) struct Admin<'a> {
     pub(super) address: IpAddr,
 }
 
-/// All methods but the one that lists them. Moderation of events before they are shown is the plugin's: there is no
-/// `listeventsneedingmoderation`.
+/// All methods but the one that lists them.
 const METHODS: &[(&str, Method)] = &[
     ("banpubkey", |admin, params| decide(admin, author(params)?, Verdict::Ban, params)),
     ("unbanpubkey", |admin, params| take_back(admin, author(params)?, Verdict::Ban)),
@@ -36,6 +35,7 @@ const METHODS: &[(&str, Method)] = &[
     ("allowevent", |admin, params| decide(admin, event(params)?, Verdict::Allow, params)),
     ("unallowevent", |admin, params| take_back(admin, event(params)?, Verdict::Allow)),
     ("listallowedevents", |admin, _| Ok(listed(admin, "event", Verdict::Allow, "id"))),
+    ("listeventsneedingmoderation", |admin, _| reported(admin)),
     ("changerelayname", |admin, params| describe(admin, Text::Name, params)),
     ("changerelaydescription", |admin, params| describe(admin, Text::Description, params)),
     ("changerelayicon", |admin, params| describe(admin, Text::Icon, params)),
@@ -83,6 +83,13 @@ fn listed(admin: &Admin<'_>, noun: &str, verdict: Verdict, key: &str) -> Value {
     let rules = admin.relay.rules();
     let listed = rules.list().into_iter().filter(|(subject, rule)| subject.noun() == noun && rule.verdict == verdict);
     listed.map(|(subject, rule)| json!({ key: subject.to_string(), "reason": rule.reason })).collect()
+}
+
+/// Lists the events that others have reported and that no rule decides on.
+fn reported(admin: &Admin<'_>) -> Outcome {
+    let reported = admin.relay.reported()?.into_iter();
+    let events = reported.filter(|one| matches!(one.subject, Subject::Event(_)));
+    Ok(events.map(|one| json!({ "id": one.subject.to_string(), "reason": one.reason() })).collect())
 }
 
 fn listed_kinds(admin: &Admin<'_>, verdict: Verdict) -> Value {

@@ -16,7 +16,7 @@ use crate::config::{ControlCommand, Switch};
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::ctl::Answer;
-use crate::operator::{answer_text, connections, ctl, status};
+use crate::operator::{answer_text, connections, ctl, reports, status};
 
 /// Connections on the page; `birdhouse ctl connections` lists all.
 const CONNECTIONS_MAX: usize = 200;
@@ -69,6 +69,7 @@ impl Dashboard {
         let show: fn(&Self, &Control) -> String = match path {
             "/" => |_, control| status_page(&status::status(control)),
             "/control" => Self::control,
+            "/reports" if control.relay.is_some() => |this, control| reports::page(control, this.commands()),
             _ => return None,
         };
         if let Err(reason) = self.guard.check_host(headers) {
@@ -107,6 +108,14 @@ impl Dashboard {
         Reply { response: page(status, text), stops: command == ControlCommand::Stop }
     }
 
+    /// Returns the access of browsers to commands.
+    fn commands(&self) -> Commands<'_> {
+        match self.commands {
+            Switch::On => Commands::On { token: self.guard.token() },
+            Switch::Off => Commands::Off,
+        }
+    }
+
     fn control(&self, control: &Control) -> String {
         let network = control.bitcoin.as_ref().map(|bitcoin| bitcoin.network.to_string());
         let open = connections::list(control);
@@ -127,10 +136,7 @@ impl Dashboard {
         let reorg = reorg.map(|waiting| waiting.to_string());
         control_page(&ControlPage {
             network: network.as_deref(),
-            commands: match self.commands {
-                Switch::On => Commands::On { token: self.guard.token() },
-                Switch::Off => Commands::Off,
-            },
+            commands: self.commands(),
             deep_reorg: reorg.as_deref(),
             has_relay: control.relay.is_some(),
             more_connections: open.len() - connections.len(),
@@ -151,6 +157,11 @@ fn command(name: &str, body: &str) -> Result<ControlCommand, String> {
             id: needed("id")?.parse().map_err(|_| "The number of the connection is no number.".to_owned())?,
         },
         "explain" => ControlCommand::Explain { filter: needed("filter")? },
+        "ban" | "allow" | "unban" | "unallow" => {
+            let reason = field(body, "reason").filter(|_| matches!(name, "ban" | "allow"));
+            ControlCommand::about(name, &needed("type")?, &needed("value")?, reason.as_deref())
+                .map_err(|error| format!("{error:#}"))?
+        }
         "log-level" => ControlCommand::LogLevel { level: needed("level")?.trim().to_owned() },
         "stop" if needed("sure")? == "yes" => ControlCommand::Stop,
         _ => return Err("There is no such command.".into()),

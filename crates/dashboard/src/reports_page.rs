@@ -1,0 +1,181 @@
+//! The page of what others have reported to the relay (NIP-56), with the operator's decisions. It shows text alone: no
+//! picture of a reported event is loaded.
+
+use birdhouse_web::parts::{badge, long_name};
+use maud::{Markup, html};
+
+use crate::control_page::{Commands, form};
+use crate::site;
+
+/// Values of the page.
+#[derive(Debug)]
+pub struct Reports<'a> {
+    /// Name of the network; `None` for the relay alone.
+    pub network: Option<&'a str>,
+    /// The commands that browsers may use.
+    pub commands: Commands<'a>,
+    /// Events and authors on which nothing is decided, the most reported first; or why they cannot be read.
+    pub reported: Result<&'a [ReportedLine], &'a str>,
+    /// The newest decisions on events and authors.
+    pub decided: &'a [DecidedLine],
+}
+
+/// An event or an author that others have reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportedLine {
+    /// The event or the author.
+    pub subject: Named,
+    /// The author of the event, or the author itself, in hexadecimal.
+    pub author: String,
+    /// Kind of the event; `None` for an author.
+    pub kind: Option<u16>,
+    /// Beginning of the event's content.
+    pub content: String,
+    /// Number of reporters.
+    pub reporters: usize,
+    /// Types of their reports.
+    pub reason: String,
+    /// Beginnings of their texts.
+    pub texts: Vec<String>,
+}
+
+/// A decision of the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecidedLine {
+    /// The event or the author.
+    pub subject: Named,
+    /// It is banned; else allowed.
+    pub decision: Decision,
+    /// The operator's reason.
+    pub reason: String,
+}
+
+/// A decision on an event or an author.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It is refused, and in no answer.
+    Banned,
+    /// Reports about it are ignored.
+    Allowed,
+}
+
+/// A subject as `birdhouse ctl` names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// `event` or `author`.
+    pub noun: &'static str,
+    /// Id or key in hexadecimal.
+    pub value: String,
+}
+
+/// Returns the page.
+pub fn reports_page(reports: &Reports<'_>) -> String {
+    site::page(
+        "Reports",
+        reports.network,
+        &html! {
+            h1 { "Reports" }
+            p.quiet { "What others have reported, and the relay stores. A report alone decides nothing." }
+            @match reports.reported {
+                Err(why) => section.card.bad aria-label="Reason" { p { (why) } },
+                Ok([]) => p { "Nothing waits for a decision." },
+                Ok(lines) => @for (at, line) in lines.iter().enumerate() { (reported(reports.commands, at, line)) },
+            }
+            (decided(reports.commands, reports.decided))
+        },
+    )
+}
+
+fn reported(commands: Commands<'_>, at: usize, line: &ReportedLine) -> Markup {
+    let heading = format!("reported-{at}");
+    html! {
+        section aria-labelledby=(heading) {
+            h2 id=(heading) {
+                @match line.kind {
+                    Some(kind) => { "Event of kind " (kind) },
+                    None => "Author",
+                }
+                " " (badge("bad", &line.reason))
+            }
+            dl.facts {
+                (birdhouse_web::parts::fact("Reporters", &html! { (line.reporters) }))
+                @if line.kind.is_some() { (birdhouse_web::parts::fact("Event", &long_name(&line.subject.value))) }
+                (birdhouse_web::parts::fact("Author", &long_name(&line.author)))
+            }
+            @if !line.content.is_empty() { p.note { (line.content) } }
+            @for text in &line.texts { p.quiet { "Reporter: " (text) } }
+            @match commands {
+                Commands::Off => p.quiet { "On the server: birdhouse ctl ban " (line.subject.noun) " " (line.subject.value) },
+                Commands::On { token } => div.choices {
+                    (decide(token, "ban", &line.subject, &line.reason, &format!("Ban this {}", line.subject.noun)))
+                    @if line.kind.is_some() {
+                        @let author = Named { noun: "author", value: line.author.clone() };
+                        (decide(token, "ban", &author, &line.reason, "Ban its author"))
+                    }
+                    (decide(token, "allow", &line.subject, "reports ignored", "Ignore the reports"))
+                },
+            }
+        }
+    }
+}
+
+/// A form that decides on a subject.
+fn decide(token: &str, command: &str, subject: &Named, reason: &str, label: &str) -> Markup {
+    form(
+        command,
+        token,
+        &html! {
+            (hidden(subject))
+            input type="hidden" name="reason" value=(reason);
+            button aria-label={ (label) ": " (subject.value) } { (label) }
+        },
+    )
+}
+
+fn hidden(subject: &Named) -> Markup {
+    html! {
+        input type="hidden" name="type" value=(subject.noun);
+        input type="hidden" name="value" value=(subject.value);
+    }
+}
+
+fn decided(commands: Commands<'_>, lines: &[DecidedLine]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            section aria-labelledby="decided" {
+                h2 #decided { "Decided" }
+                table {
+                    thead { tr {
+                        th scope="col" { "Decision" }
+                        th scope="col" { "Event or author" }
+                        th.spare scope="col" { "Reason" }
+                        th scope="col" { span.unseen { "Take back" } }
+                    } }
+                    tbody { @for line in lines { (decided_line(commands, line)) } }
+                }
+            }
+        }
+    }
+}
+
+fn decided_line(commands: Commands<'_>, line: &DecidedLine) -> Markup {
+    let (text, command) = match line.decision {
+        Decision::Banned => ("banned", "unban"),
+        Decision::Allowed => ("allowed", "unallow"),
+    };
+    html! {
+        tr {
+            td { (text) }
+            td { (line.subject.noun) " " (long_name(&line.subject.value)) }
+            td.spare { (line.reason) }
+            td.number {
+                @if let Commands::On { token } = commands {
+                    (form(command, token, &html! {
+                        (hidden(&line.subject))
+                        button aria-label={ "Take back: " (line.subject.value) } { "Take back" }
+                    }))
+                }
+            }
+        }
+    }
+}
