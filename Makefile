@@ -67,9 +67,9 @@ build:
 	@$(call PREPARED,) cargo build --release --locked -p birdhouse
 
 # Packages in target/packages: .deb, tarball, OCI image, list of components (SBOM), checksums. PACKAGE_BINARY=path packs
-# a binary that is there.
+# a binary that is there. ARCH=arm64 compiles for ARM64, on any machine.
 package:
-	@$(call PREPARED,) scripts/package "$${CARGO_TARGET_DIR:-target}/packages"
+	@$(call PREPARED,) ARCH=$(ARCH) scripts/package "$${CARGO_TARGET_DIR:-target}/packages"
 
 # Makes the packages twice, then installs, runs, upgrades, removes and purges them in a clean Debian root. As root.
 package-test:
