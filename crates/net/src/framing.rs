@@ -5,8 +5,11 @@
 //! not copied for it on either.
 
 use std::ops::Range;
+use std::time::Duration;
 
 pub use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+use crate::meter::PING_WORK;
 
 /// A way to put messages into a stream and to find them again.
 pub trait Framing {
@@ -46,8 +49,8 @@ pub enum Cut {
         /// Start of the next one.
         end: usize,
     },
-    /// Nothing for the server, but the framing owes the client these bytes.
-    Reply(Vec<u8>),
+    /// Nothing for the server, but the framing owes the client an answer.
+    Reply(Owed),
     /// More must come. Meanwhile these bytes may be taken out.
     More {
         /// They lie between what is kept and what is not read yet.
@@ -58,6 +61,22 @@ pub enum Cut {
     /// The stream cannot be read on: a message is longer than its bound ([`CloseCode::Size`]), declared as text and not
     /// UTF-8 ([`CloseCode::Invalid`]), or against the rules of the framing ([`CloseCode::Protocol`]).
     Refused(CloseCode),
+}
+
+/// The answer to pings that came together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owed {
+    /// Its bytes, framed.
+    pub bytes: Vec<u8>,
+    /// Number of pings that it answers.
+    pub pings: u32,
+}
+
+impl Owed {
+    /// Returns the processor time that the client is charged for them.
+    pub fn work(&self) -> Duration {
+        PING_WORK * self.pings
+    }
 }
 
 /// The bytes of a message.

@@ -41,7 +41,7 @@ fn cut(bytes: &[u8], part: usize, compression: Compression) -> (Vec<(Kind, Vec<u
                     });
                     buffer.drain(..end);
                 }
-                Cut::Reply(pong) => messages.push((Kind::Binary, pong)),
+                Cut::Reply(owed) => pongs_of(&owed.bytes, &mut messages),
                 Cut::More { unused } => {
                     buffer.drain(unused);
                     break;
@@ -52,4 +52,13 @@ fn cut(bytes: &[u8], part: usize, compression: Compression) -> (Vec<(Kind, Vec<u
         }
     }
     (messages, None)
+}
+
+/// Appends the pongs of a reply: how many there are in one depends on how the bytes arrive.
+fn pongs_of(mut frames: &[u8], messages: &mut Vec<(Kind, Vec<u8>)>) {
+    while let [_, length, ..] = frames {
+        let (pong, rest) = frames.split_at(2 + usize::from(*length));
+        messages.push((Kind::Binary, pong.to_vec()));
+        frames = rest;
+    }
 }

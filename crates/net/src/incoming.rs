@@ -10,15 +10,15 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 
 use zeroize::Zeroize as _;
 
-use crate::framing::{CloseCode, Cut, Framing, Kind, Payload};
+use crate::framing::{CloseCode, Cut, Framing, Kind, Owed, Payload};
 
 /// The next step of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// It has sent a message, which is there for [`Incoming::take`].
     Message,
-    /// It is owed these bytes by the framing.
-    Reply(Vec<u8>),
+    /// The framing owes it an answer.
+    Reply(Owed),
     /// It has sent its last message.
     End(CloseCode),
     /// It has been silent for too long.
@@ -176,7 +176,7 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
                 return Ok(Next::Message);
             }
             match self.found.take() {
-                Some(Cut::Reply(bytes)) => return Ok(Next::Reply(bytes)),
+                Some(Cut::Reply(owed)) => return Ok(Next::Reply(owed)),
                 Some(Cut::Refused(code)) => return Ok(Next::Refused(code)),
                 Some(Cut::Ended(code)) => return Ok(Next::End(code)),
                 _ if self.has_ended => return Ok(Next::End(CloseCode::Normal)),

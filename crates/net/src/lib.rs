@@ -44,7 +44,7 @@ mod registry;
 mod offload;
 mod reads;
 
-pub use framing::{CloseCode, Cut, Framing, Kind, Payload};
+pub use framing::{CloseCode, Cut, Framing, Kind, Owed, Payload};
 pub use incoming::{Bounds, Incoming, Message, Next, PartialMessages};
 pub use io::Io;
 pub use lines::Lines;

@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use birdhouse_net::{CloseCode, Framing, Incoming, Next, Outbox, PING_WORK, Stream};
+use birdhouse_net::{CloseCode, Framing, Incoming, Next, Outbox, Stream};
 use birdhouse_silentpayments::wipe_stack;
 use tokio::io::{AsyncRead, split};
 use tokio::sync::Notify;
@@ -124,9 +124,10 @@ async fn read<R: AsyncRead + Unpin, F: Framing>(
         match next {
             // Charged as a message.
             Ok(Next::Message) => _ = incoming.take_unpaid(),
-            Ok(Next::Reply(bytes)) => {
-                client.outbox.push_framed(bytes);
-                pay(client, incoming, PING_WORK).await;
+            Ok(Next::Reply(owed)) => {
+                let work = owed.work();
+                client.outbox.push_framed(owed.bytes);
+                pay(client, incoming, work).await;
                 continue;
             }
             Ok(Next::End(_)) => return Ending::End(CloseCode::Normal),

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use birdhouse_chain::{Snapshot, Touched, Update};
 use birdhouse_net::{
-    Bounds, CloseCode, FrameWriter, Frames, Incoming, Kind, Message, Next, PING_WORK, Patience, Stream, Upgraded,
-    offload, write_now,
+    Bounds, CloseCode, FrameWriter, Frames, Incoming, Kind, Message, Next, Patience, Stream, Upgraded, offload,
+    write_now,
 };
 use hyper::StatusCode;
 use tokio::io::AsyncWriteExt as _;
@@ -123,10 +123,10 @@ impl Connection {
     async fn take(&mut self, next: Next) -> Step {
         match next {
             Next::Message => self.hear().await,
-            Next::Reply(frames) => {
-                self.writer.framed(&frames);
+            Next::Reply(owed) => {
+                self.writer.framed(&owed.bytes);
                 self.flush().await?;
-                self.pay(PING_WORK)
+                self.pay(owed.work())
             }
             Next::Idle => {
                 self.incoming.ask(LIVE_ANSWER);

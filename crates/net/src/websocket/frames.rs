@@ -13,10 +13,12 @@ use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
 use super::deflate::{Compression, inflate};
-use crate::framing::{CloseCode, Cut, Framing, Kind, Payload};
+use crate::framing::{CloseCode, Cut, Framing, Kind, Owed, Payload};
 
 /// Payload of a control frame (RFC 6455, 5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
+/// Pongs of one reply, the last one aside.
+const PONGS_BYTES_MAX: usize = 4096;
 
 /// The reading half of the framing, with its position.
 #[derive(Debug)]
@@ -77,12 +79,16 @@ impl Frames {
     }
 
     fn try_cut(&mut self, bytes: &mut [u8], message_bytes_max: usize) -> Result<Cut, CloseCode> {
+        let mut owed = Owed::default();
         while let Some(frame) = self.frame(bytes, message_bytes_max)? {
             match frame.opcode {
                 OpCode::Control(Control::Ping) => {
-                    let mut pong = Vec::new();
-                    put_frame(&header(OpCode::Control(Control::Pong)), &[&bytes[frame.payload]], &mut pong);
-                    return Ok(Cut::Reply(pong));
+                    put_frame(&header(OpCode::Control(Control::Pong)), &[&bytes[frame.payload]], &mut owed.bytes);
+                    owed.pings += 1;
+                    // Pings that came together are answered together: a write of its own costs a thousand times more.
+                    if owed.bytes.len() >= PONGS_BYTES_MAX || !self.is_at_ping(bytes) {
+                        return Ok(Cut::Reply(owed));
+                    }
                 }
                 OpCode::Control(Control::Close) => return Ok(Cut::Ended(status(&bytes[frame.payload]))),
                 OpCode::Control(_) => {}
@@ -96,6 +102,16 @@ impl Frames {
         let unused = self.assembled..self.next;
         self.next = self.assembled;
         Ok(Cut::More { unused })
+    }
+
+    /// Returns true if the next frame is a whole ping that [`Self::frame`] accepts.
+    fn is_at_ping(&self, bytes: &[u8]) -> bool {
+        match bytes[self.next..] {
+            [0x89, length @ 0x80..=0xfd, ref rest @ ..] => {
+                rest.len() >= size_of::<[u8; 4]>() + usize::from(length & 0x7f)
+            }
+            _ => false,
+        }
     }
 
     /// Takes the next frame once it is whole.

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 use std::ops::Range;
 
-use birdhouse_net::{CloseCode, Compression, Cut, FrameWriter, Frames, Framing as _, Kind, Next, Payload};
+use birdhouse_net::{CloseCode, Compression, Cut, FrameWriter, Frames, Framing as _, Kind, Next, Owed, Payload};
 use proptest::prelude::*;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::frame::{Frame as Written, FrameHeader};
@@ -159,9 +159,33 @@ fn compressed(bytes: &[u8]) -> Vec<u8> {
 fn a_ping_is_answered_with_its_own_payload() {
     let mut stream = [ping(b"are you there"), text(b"x")].concat();
     let mut frames = off();
-    assert_eq!(frames.cut(&mut stream, 10), Cut::Reply(b"\x8a\x0dare you there".to_vec()));
+    let owed = Owed { bytes: b"\x8a\x0dare you there".to_vec(), pings: 1 };
+    assert_eq!(frames.cut(&mut stream, 10), Cut::Reply(owed));
     let end = stream.len();
     assert_eq!(frames.cut(&mut stream, 10), text_at(end - 1..end, end));
+}
+
+#[test]
+fn pings_that_came_together_are_answered_together_in_their_order() {
+    let begun = unfinished(OpCode::Data(Data::Text), b"begun");
+    let pings = [ping(b"one"), ping(b""), ping(&[7; 125])].concat();
+    let mut stream = [&begun[..], &pings, &ping(b"cut")[..7]].concat();
+    let mut frames = off();
+    let bytes = [&b"\x8a\x03one\x8a\x00\x8a\x7d"[..], &[7; 125]].concat();
+    assert_eq!(frames.cut(&mut stream, 10), Cut::Reply(Owed { bytes, pings: 3 }));
+    assert_eq!(frames.cut(&mut stream, 10), Cut::More { unused: 5..stream.len() - 7 });
+}
+
+#[test]
+fn pings_without_end_get_pongs_of_some_kilobytes_at_a_time() {
+    let mut stream = ping(b"again").repeat(3000);
+    let mut frames = off();
+    let (mut replies, mut pings) = (0, 0);
+    while let Cut::Reply(owed) = frames.cut(&mut stream, 10) {
+        assert!(owed.bytes.len() < 4096 + 127);
+        (replies, pings) = (replies + 1, pings + owed.pings);
+    }
+    assert_eq!((replies, pings), (6, 3000));
 }
 
 #[test]

@@ -200,10 +200,10 @@ impl Connection<'_> {
                 self.pause_if_overdrawn(Instant::now());
                 Ok(())
             }
-            Next::Reply(frames) => {
-                self.writer.framed(&frames);
+            Next::Reply(owed) => {
+                self.writer.framed(&owed.bytes);
                 self.flush().await?;
-                self.charge(PING_WORK);
+                self.charge(owed.work());
                 Ok(())
             }
             Next::Toll => {
