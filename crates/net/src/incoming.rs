@@ -11,6 +11,7 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 use zeroize::Zeroize as _;
 
 use crate::framing::{CloseCode, Cut, Framing, Kind, Owed, Payload};
+use crate::meter::Meter;
 
 /// The next step of a client.
 #[derive(Debug, PartialEq, Eq)]
@@ -280,17 +281,21 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
         self.inflated.zeroize();
     }
 
-    /// Drops what still comes for a moment: closing a socket with unread bytes would destroy what was written to it
-    /// last.
-    pub async fn farewell(&mut self) {
+    /// Drops what still comes for a moment, and charges its sender: closing a socket with unread bytes would destroy
+    /// what was written to it last. Of one that has used up its share only the next bytes are read.
+    pub async fn farewell(&mut self, meter: &Meter) {
         self.release_all();
+        // Without the memory in smaller steps, which cost more.
+        self.grow_to(READ_BYTES_MAX);
         let reading = async {
             let mut seen = 0;
             while seen < FAREWELL_BYTES {
                 self.buffer.clear();
-                match self.stream.read_buf(&mut self.buffer).await {
-                    Ok(0) | Err(_) => return,
-                    Ok(read) => seen += read,
+                let Ok(read @ 1..) = self.stream.read_buf(&mut self.buffer).await else { return };
+                seen += read;
+                meter.read_beside(read);
+                if meter.charge(Duration::ZERO, Instant::now().into_std()).is_err() {
+                    return;
                 }
             }
         };

@@ -98,7 +98,7 @@ pub(crate) async fn run<F: Framing>(
     };
     let ending = listen_and_write(&client.outbox, listening, writing).await;
     if matches!(ending, Ending::End(code) if !matches!(code, CloseCode::Normal | CloseCode::Away)) {
-        incoming.farewell().await;
+        incoming.farewell(&client.meter).await;
     }
 }
 

@@ -298,7 +298,7 @@ impl Connection {
         self.incoming.release_all();
         self.writer.close(code, reason);
         if self.flush().await.is_ok() && self.incoming.stream().shutdown().await.is_ok() {
-            self.incoming.farewell().await;
+            self.incoming.farewell(&self.caller.meter).await;
         }
     }
 }

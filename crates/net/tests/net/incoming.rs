@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use birdhouse_net::{Bounds, Incoming, Lines, Next, PartialMessages};
-use tokio::io::{AsyncWriteExt as _, DuplexStream};
+use birdhouse_clients::{ClientKeying, Origin};
+use birdhouse_net::{Bounds, ClientBounds, Connections, Incoming, Lines, Next, PartialMessages, Registry};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, repeat};
 use tokio::time::{Instant, timeout};
 
 use crate::BOUNDS;
@@ -82,4 +83,31 @@ async fn beginnings_of_messages_share_one_bound_and_give_it_back() {
     let (mut third_client, mut third) = lines(BOUNDS, &partial);
     third_client.write_all(&vec![b'x'; 60_000]).await.unwrap();
     assert!(timeout(Duration::from_millis(100), third.next()).await.is_err(), "the memory is there again");
+}
+
+/// Bytes that are read of a client after it was sent away, and then of a second connection of the same client.
+async fn read_after_farewells(work: Option<Duration>) -> [u64; 2] {
+    const BYTES: u64 = 6_000_000;
+    let registry = Registry::new(ClientKeying::default(), Connections::default());
+    let bounds = ClientBounds { connections: None, work, work_percent: 0, unsent_bytes: None };
+    let origin = Origin::of([192, 0, 2, 1].into());
+    let mut read = [0; 2];
+    for (number, read) in (0..).zip(&mut read) {
+        let client = registry.enter(number, "tcp", origin, &bounds, std::time::Instant::now()).unwrap();
+        let endless = repeat(b'{').take(BYTES);
+        let partial = PartialMessages::new(1 << 20);
+        let mut incoming = Incoming::new(endless, Vec::new(), Lines::default(), BOUNDS, partial);
+        incoming.farewell(&client.meter).await;
+        *read = BYTES - incoming.stream().limit();
+    }
+    read
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_pays_for_what_it_sends_after_it_was_sent_away() {
+    assert_eq!(read_after_farewells(None).await, [6_000_000; 2]);
+    // At 20 ns a byte.
+    let [first, second] = read_after_farewells(Some(Duration::from_millis(2))).await;
+    assert!((100_000..200_000).contains(&first), "{first}");
+    assert!(second < 50_000, "one step: {second}");
 }

@@ -553,7 +553,7 @@ impl Connection<'_> {
             return;
         }
         if self.flush().await.is_ok() && self.incoming.stream().shutdown().await.is_ok() {
-            self.incoming.farewell().await;
+            self.incoming.farewell(&self.meter).await;
         }
     }
 }
