@@ -31,12 +31,21 @@ pub struct DerivedIndex {
     columns: Vec<Column>,
     /// The blocks whose records are published.
     locator: RwLock<Locator>,
-    /// Held by the writer. True if records above the locator are still to be cut: none is written above it before.
-    pub(super) writing: Mutex<bool>,
+    /// Held by the writer.
+    pub(super) writing: Mutex<Surplus>,
     pub(super) threads: usize,
     failures: AtomicU64,
     /// Message of the last attempt, if it failed.
     failure: Mutex<Option<String>>,
+}
+
+/// Records above the locator's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Surplus {
+    /// There are none that a publish could make visible.
+    None,
+    /// They are still to be cut. Nothing is written above the locator before.
+    ToCut,
 }
 
 /// The state of a derived index.
@@ -81,7 +90,7 @@ impl DerivedIndex {
             store,
             columns,
             locator: RwLock::new(locator),
-            writing: Mutex::new(false),
+            writing: Mutex::new(Surplus::None),
             threads: threads.max(1),
             failures: AtomicU64::new(0),
             failure: Mutex::default(),
@@ -196,8 +205,8 @@ impl DerivedIndex {
         outcome
     }
 
-    fn advance_locked(&self, at: &Snapshot, is_cut_due: &mut bool) -> Result<bool> {
-        let next = self.cut_to(at, is_cut_due)?;
+    fn advance_locked(&self, at: &Snapshot, surplus: &mut Surplus) -> Result<bool> {
+        let next = self.cut_to(at, surplus)?;
         let end = at.headers.len().min(next.saturating_add(PIECE_BLOCKS));
         if next >= end {
             return Ok(false);
@@ -232,26 +241,30 @@ impl DerivedIndex {
         Ok(())
     }
 
-    /// Cuts what a chain does not share. Returns the height of the first block whose records are missing.
+    /// Cuts what a chain does not share. Returns the height of the first block whose records are missing. Nothing is
+    /// cut for a chain that is part of the covered one: somebody holds the snapshot before a new tip.
     ///
     /// The shorter locator is published first: after a crash in between, the arrays may have more records than it
     /// needs, never less. The second publish makes the cut durable.
-    pub(super) fn cut_to<C: Chain + ?Sized>(&self, chain: &C, is_cut_due: &mut bool) -> Result<u32> {
+    pub(super) fn cut_to<C: Chain + ?Sized>(&self, chain: &C, surplus: &mut Surplus) -> Result<u32> {
         let (shared, known) = {
             let locator = self.locator.read();
             (locator.shared(chain), locator.len())
         };
+        if shared < known && chain.hash_at(Height(shared)).is_none() {
+            return Ok(known.max(self.derived.start().0));
+        }
         if shared < known {
             let cut = Locator::of(chain, shared);
             self.publish(&cut)?;
             *self.locator.write() = cut;
-            *is_cut_due = true;
+            *surplus = Surplus::ToCut;
             tracing::info!(index = self.name(), blocks = shared, "cut a derived index at a reorg");
         }
-        if *is_cut_due {
+        if *surplus == Surplus::ToCut {
             self.cut_columns(shared)?;
             self.publish(&self.locator.read())?;
-            *is_cut_due = false;
+            *surplus = Surplus::None;
         }
         Ok(shared.max(self.derived.start().0))
     }

@@ -111,8 +111,8 @@ fn stays_behind(index: &DerivedIndex, error: &Error) {
 impl DerivedIndex {
     /// Cuts what a chain to be built does not share. Returns the height of the first block whose records are missing.
     fn cut_to_chain(&self, chain: &[BlockMeta]) -> Result<u32> {
-        let mut is_cut_due = self.writing.lock();
-        self.cut_to(chain, &mut is_cut_due)
+        let mut surplus = self.writing.lock();
+        self.cut_to(chain, &mut surplus)
     }
 
     /// Publishes records of blocks that follow those that are published.

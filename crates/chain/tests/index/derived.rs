@@ -172,6 +172,22 @@ fn a_held_snapshot_of_a_stale_chain_reads_what_both_chains_share_or_nothing() {
 }
 
 #[test]
+fn the_snapshot_before_a_new_tip_takes_nothing_from_it() {
+    let (mut chain, node, index) = world(15);
+    let derived = open(&MemoryStore::new());
+    let before = index.snapshot().unwrap();
+    chain.mine_block();
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    let at = index.snapshot().unwrap();
+    while derived.advance(&at).unwrap() {}
+    // As the follower does, which took its snapshot before the tip was announced.
+    assert!(!derived.advance(&before).unwrap());
+    assert_eq!(derived.len(&at), at.tip().height.0 + 1);
+    compare(&derived, &at, chain.blocks(), "the new tip");
+}
+
+#[test]
 fn verification_finds_each_record_that_differs_and_no_other() {
     let (_, _, index) = world(4);
     let (store, at) = (MemoryStore::new(), index.snapshot().unwrap());
