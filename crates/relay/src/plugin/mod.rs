@@ -57,6 +57,16 @@ struct Court {
 /// The reason for a restart.
 type Broken = String;
 
+/// End of a process.
+enum Ended {
+    /// The relay ends, and the process with it.
+    WithRelay,
+    /// It was broken before it answered anything.
+    Dumb(Broken),
+    /// It has answered, and was broken later.
+    AfterAnswers(Broken),
+}
+
 // === impl Plugin ===
 
 impl Plugin {
@@ -77,15 +87,18 @@ impl Plugin {
 async fn run(command: String, patience: Duration, court: Court, mut questions: mpsc::Receiver<Question>) {
     let mut pause = PAUSE_MIN;
     loop {
-        let mut has_answered = false;
         let ended = match Process::start(&command) {
-            Ok(process) => converse(process, patience, &court, &mut questions, &mut has_answered).await,
-            Err(error) => Err(format!("failed to start it: {error}")),
+            Ok(process) => converse(process, patience, &court, &mut questions).await,
+            Err(error) => Ended::Dumb(format!("failed to start it: {error}")),
         };
-        let Err(reason) = ended else { return };
-        if has_answered {
-            pause = PAUSE_MIN;
-        }
+        let reason = match ended {
+            Ended::WithRelay => return,
+            Ended::Dumb(reason) => reason,
+            Ended::AfterAnswers(reason) => {
+                pause = PAUSE_MIN;
+                reason
+            }
+        };
         let treated = court.broken;
         warn!(reason, ?treated, again_in_ms = pause.as_millis(), "the plugin is broken");
         let mut rest = std::pin::pin!(sleep(pause));
@@ -108,17 +121,16 @@ async fn converse(
     patience: Duration,
     court: &Court,
     questions: &mut mpsc::Receiver<Question>,
-    has_answered: &mut bool,
-) -> Result<(), Broken> {
-    let mut pending = Pending::new(patience);
-    let ended = loop {
+) -> Ended {
+    let (mut pending, mut has_answered) = (Pending::new(patience), false);
+    let ended: Result<(), Broken> = loop {
         let has_room = pending.len() < PLUGIN_IN_FLIGHT && process.unwritten() < PLUGIN_UNWRITTEN_BYTES;
         let deadline = pending.deadline();
         tokio::select! {
             said = process.talk() => match said {
                 Ok(Some(line)) => {
                     let Some((id, verdict)) = wire::answer(&line) else { break Err("it sent a line that is no answer".to_owned()) };
-                    if !std::mem::replace(has_answered, true) {
+                    if !std::mem::replace(&mut has_answered, true) {
                         info!("the plugin answers");
                     }
                     if let Some(submission) = pending.answer(&id, Instant::now()) {
@@ -149,7 +161,11 @@ async fn converse(
     for submission in pending.drain() {
         court.unjudged(submission);
     }
-    ended
+    match ended {
+        Ok(()) => Ended::WithRelay,
+        Err(reason) if has_answered => Ended::AfterAnswers(reason),
+        Err(reason) => Ended::Dumb(reason),
+    }
 }
 
 // === impl Court ===

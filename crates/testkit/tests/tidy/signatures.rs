@@ -1,4 +1,5 @@
-//! Signatures that a caller cannot read: a `bool` parameter, and an `Option` of an `Option`. STYLE.md has the rules.
+//! Signatures that a caller cannot read: a `bool` parameter, also one that is written to, and an `Option` of an
+//! `Option`. STYLE.md has the rules.
 //!
 //! Flags of the command line are fields, so no rule concerns them. Neither do parameters of a test, which `proptest`
 //! makes.
@@ -7,7 +8,7 @@ use crate::Finding;
 use crate::source;
 
 /// Types of parameters that are refused.
-const REFUSED: &[&str] = &["bool", "Option<bool>"];
+const REFUSED: &[&str] = &["bool", "Option<bool>", "&mut bool"];
 
 /// Functions with a refused parameter or type.
 pub(crate) fn unreadable() -> Vec<Finding> {
@@ -106,7 +107,8 @@ fn bool_parameters_and_options_of_options_are_found() {
     assert_eq!(found("\npub(crate) async fn a<F: Fn(u8) -> bool>(\n    f: F,\n    is_new: bool,\n) -> bool {}"), [2]);
     assert_eq!(found("fn a(&mut self, flag: Option<bool>);"), [1]);
     assert_eq!(found("fn a(x: u8) -> Option<Option<u8>> {}"), [1]);
-    assert!(found("fn a(is: impl Fn(u8) -> bool, map: HashMap<u8, bool>, out: &mut bool) -> bool {}").is_empty());
+    assert_eq!(found("fn a(x: u8,\n    out: &mut bool) {}"), [1]);
+    assert!(found("fn a(is: impl Fn(u8) -> bool, map: HashMap<u8, bool>) -> bool {}").is_empty());
     assert!(found("#[test]\nfn holds(is_long: bool) {}").is_empty());
     assert!(found("struct A { is_new: bool, call: fn(bool) -> bool }").is_empty());
     assert_eq!(found("#[test]\nfn holds() {}\nfn a(is_new: bool) {}"), [3]);
