@@ -114,12 +114,16 @@ async fn respond(service: &Arc<Service>, route: &'static Route, request: Request
     let asked_range = AskedRange { range: text(&parts, header::RANGE), if_range: text(&parts, header::IF_RANGE) };
     let params = Params { path, query, body: body.into(), last_event, asked_range };
     let asked = Arc::new(ApiRequest {
+        meter: Arc::clone(&caller.meter),
+        lane: route.lane,
+        endpoint: route.endpoint,
+        at: Arc::clone(&snapshot),
         params,
         way: caller.way.with(&parts.headers),
         room: AnswerMemory::new(caller.unsent.clone()),
     });
     let began = Instant::now();
-    let reply = service.answer(&caller.meter, route.lane, route.endpoint, &asked, &snapshot).await;
+    let reply = service.answer(&asked).await;
     let took = began.elapsed();
     if took >= Slowest::SLOW_MIN {
         service.slowest.record(took, began + took, || format!("{} {}", route.method, route.path));

@@ -35,8 +35,12 @@ pub struct Question<'a> {
     pub(crate) node_use: NodeUse,
 }
 
-/// A request while it is answered.
+/// A request while it is answered, from one snapshot.
 pub(crate) struct ApiRequest {
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) lane: Lane,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) at: Arc<Snapshot>,
     pub(crate) params: Params,
     pub(crate) way: Way,
     /// The memory of the answer.
@@ -73,23 +77,15 @@ impl Question<'_> {
 }
 
 impl Service {
-    /// Answers a question of a client from one snapshot. Fetches blocks that the node has removed, if the answer needs
-    /// some.
-    pub(crate) async fn answer(
-        self: &Arc<Self>,
-        meter: &Arc<Meter>,
-        lane: Lane,
-        endpoint: Endpoint,
-        request: &Arc<ApiRequest>,
-        at: &Arc<Snapshot>,
-    ) -> Answer {
-        let mut answer = self.attempt(meter, lane, endpoint, request, at).await;
+    /// Answers a request. Fetches blocks that the node has removed, if the answer needs some.
+    pub(crate) async fn answer(self: &Arc<Self>, request: &Arc<ApiRequest>) -> Answer {
+        let mut answer = self.attempt(request).await;
         for _ in 0..FETCHES_MAX {
             let Err(Failure::Index(Error::Removed { parts })) = &answer else { break };
-            if !self.fetch(meter, parts).await {
+            if !self.fetch(&request.meter, parts).await {
                 break;
             }
-            answer = self.attempt(meter, lane, endpoint, request, at).await;
+            answer = self.attempt(request).await;
         }
         answer
     }
@@ -105,64 +101,53 @@ impl Service {
         timeout(FETCH_PATIENCE, fetched).await.unwrap_or(false)
     }
 
-    async fn attempt(
-        self: &Arc<Self>,
-        meter: &Arc<Meter>,
-        lane: Lane,
-        endpoint: Endpoint,
-        request: &Arc<ApiRequest>,
-        at: &Arc<Snapshot>,
-    ) -> Answer {
-        let ask_with = |at: &Snapshot, node_use| self.ask(endpoint, request, at, node_use);
-        let ask = |at: &Snapshot| ask_with(at, NodeUse::NotYet);
-        match lane {
+    async fn attempt(self: &Arc<Self>, request: &Arc<ApiRequest>) -> Answer {
+        let ApiRequest { meter, at, .. } = &**request;
+        match request.lane {
             Lane::Memory => {
                 let _turn = self.reads.processors.take(meter).await;
-                ask(at)
+                self.ask(request, at, NodeUse::NotYet)
             }
-            Lane::Index => match self.reads.short(meter, || within_budget(at, ask)).await {
-                Some(answer) => answer,
-                None => self.long_answer(meter, endpoint, request, at).await,
-            },
-            Lane::Blocks => self.long_answer(meter, endpoint, request, at).await,
-            Lane::Node => {
-                let (node_use, _turn) = self.node_turn(meter).await;
-                offload(|| ask_with(at, node_use))
-            }
-            Lane::Figures => match self.long_answer(meter, endpoint, request, at).await {
-                Err(Failure::Unasked) => {
-                    let (node_use, _turn) = self.node_turn(meter).await;
-                    offload(|| ask_with(at, node_use))
+            Lane::Index => {
+                let ask = |at: &Snapshot| self.ask(request, at, NodeUse::NotYet);
+                match self.reads.short(meter, || within_budget(at, ask)).await {
+                    Some(answer) => answer,
+                    None => self.long_answer(request).await,
                 }
+            }
+            Lane::Blocks => self.long_answer(request).await,
+            Lane::Node => self.answer_with_node(request).await,
+            Lane::Figures => match self.long_answer(request).await {
+                Err(Failure::Unasked) => self.answer_with_node(request).await,
                 answer => answer,
             },
         }
     }
 
+    /// Answers in a turn to ask the node.
+    async fn answer_with_node(&self, request: &ApiRequest) -> Answer {
+        let (node_use, _turn) = self.node_turn(&request.meter).await;
+        offload(|| self.ask(request, &request.at, node_use))
+    }
+
     /// Answers in a task of its own, so that the connection notices meanwhile that its client leaves. It drops this
     /// future then, which ends the answer.
-    async fn long_answer(
-        self: &Arc<Self>,
-        meter: &Arc<Meter>,
-        endpoint: Endpoint,
-        request: &Arc<ApiRequest>,
-        at: &Arc<Snapshot>,
-    ) -> Answer {
+    async fn long_answer(self: &Arc<Self>, request: &Arc<ApiRequest>) -> Answer {
         // What a short attempt took is not held while this one waits.
         request.room.clear();
         let (departure, _present) = oneshot::channel();
-        let (service, meter) = (Arc::clone(self), Arc::clone(meter));
-        let (request, at) = (Arc::clone(request), Arc::clone(at));
+        let (service, request) = (Arc::clone(self), Arc::clone(request));
         let answer = tokio::spawn(async move {
-            let ask = || service.ask(endpoint, &request, &at, NodeUse::NotYet);
-            service.answered(&meter, departure, ask).await
+            let ask = || service.ask(&request, &request.at, NodeUse::NotYet);
+            service.answered(&request.meter, departure, ask).await
         });
         answer.await.unwrap_or_else(|_| Err(Failure::internal()))
     }
 
-    /// Asks an endpoint, whose answer begins with nothing in its room.
-    fn ask(&self, endpoint: Endpoint, request: &ApiRequest, at: &Snapshot, node_use: NodeUse) -> Answer {
-        let ApiRequest { params, way, room } = request;
+    /// Asks the endpoint, whose answer begins with nothing in its room. `at` is the snapshot of the request, or the
+    /// same one with a budget.
+    fn ask(&self, request: &ApiRequest, at: &Snapshot, node_use: NodeUse) -> Answer {
+        let ApiRequest { endpoint, params, way, room, .. } = request;
         room.clear();
         caught(|| endpoint(&Question { service: self, at, params, room, way: *way, node_use }))
     }
