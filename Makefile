@@ -72,8 +72,10 @@ package:
 	@$(call PREPARED,) ARCH=$(ARCH) scripts/package "$${CARGO_TARGET_DIR:-target}/packages"
 
 # Makes the packages twice, then installs, runs, upgrades, removes and purges them in a clean Debian root. As root.
+# ARCH=arm64 makes those for ARM64, and runs each under emulation.
 package-test:
-	@$(call PREPARED,node) scripts/package-test "$${CARGO_TARGET_DIR:-target}/packages"
+	@$(call PREPARED,node) out="$${CARGO_TARGET_DIR:-target}/packages" && if [[ "$(ARCH)" == arm64 ]]; then \
+		ARCH=arm64 scripts/package "$$out/arm64" && scripts/package-test-arm64 "$$out/arm64"; else scripts/package-test "$$out"; fi
 
 # Compiles for ARM64 and runs the tests beside the code of store, chain and events under emulation (qemu).
 test-arm64:
