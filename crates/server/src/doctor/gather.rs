@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use birdhouse_chain::source::{BlockSource, NodeError, SourceErrorKind};
 use birdhouse_chain::{Height, Profile, rebuild_advice};
 use birdhouse_net::Certificate as Pair;
-use birdhouse_node::{Chosen, NodeConf, Rpc, check_node, forked_chain};
+use birdhouse_node::{Chosen, KeptBlocks, NodeConf, PruneMode, Rpc, check_node, forked_chain};
 use birdhouse_store::{SegmentOptions, SegmentStore, Store as _};
 use bitcoin::{BlockHash, Network};
 use nix::unistd::{AccessFlags, access};
@@ -35,23 +35,33 @@ const MIB: u64 = 1 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Stores up to this size are read whole, because that takes seconds; larger ones only on demand. Bytes.
 const SMALL_STORE_BYTES: u64 = 1 << 30;
-/// Methods of the node that Birdhouse calls.
-pub(crate) const METHODS: [&str; 14] = [
+/// Methods of every node that Birdhouse calls.
+pub(crate) const METHODS: [&str; 20] = [
+    "decoderawtransaction",
     "estimatesmartfee",
     "getbestblockhash",
     "getblock",
     "getblockchaininfo",
     "getblockhash",
     "getblockheader",
+    "getchainstates",
+    "getchaintips",
     "getmempoolinfo",
     "getnetworkinfo",
+    "getprioritisedtransactions",
     "getrawmempool",
     "getrawtransaction",
+    "gettxspendingprevout",
     "sendrawtransaction",
     "submitpackage",
     "testmempoolaccept",
+    "validateaddress",
     "waitfornewblock",
 ];
+/// Further methods, of a node that prunes: what brings deleted blocks back, does without them, and deletes more.
+pub(crate) const PRUNED_METHODS: [&str; 4] = ["getblockfrompeer", "getpeerinfo", "gettxout", PRUNE_METHOD];
+/// Only called of a node that leaves pruning to its operator.
+const PRUNE_METHOD: &str = "pruneblockchain";
 /// States in which a running server reports a failure of its index.
 const FAILURES: [&str; 2] = ["index failed", DAMAGED];
 /// More parameters than any method has: a permitted call fails before it does anything.
@@ -214,11 +224,17 @@ fn with_blocks_for(profile: Profile, indexed: Option<Height>, node: Node) -> Nod
     }
 }
 
-/// Returns the methods that the node refuses to this login.
+/// Returns the methods that the node refuses to this login, of those that are needed.
 fn forbidden(rpc: &Rpc) -> Vec<&'static str> {
+    let mode = KeptBlocks::of(rpc).map_or(PruneMode::Off, |kept| kept.mode);
+    let is_needed = |method: &&str| match mode {
+        PruneMode::Off => false,
+        PruneMode::Manual => true,
+        PruneMode::Automatic => *method != PRUNE_METHOD,
+    };
     let is_forbidden =
         |method: &&str| matches!(rpc.call::<Value>(method, &json!(ABSURD)), Err(NodeError::Unavailable(_)));
-    METHODS.into_iter().filter(is_forbidden).collect()
+    METHODS.into_iter().chain(PRUNED_METHODS.into_iter().filter(is_needed)).filter(is_forbidden).collect()
 }
 
 fn is_open(addr: &str) -> bool {

@@ -19,7 +19,7 @@ pub(crate) use self::facts::Depth;
 use self::facts::Facts;
 use self::finding::{Finding, Verdict};
 #[cfg(test)]
-pub(crate) use self::gather::METHODS;
+pub(crate) use self::gather::{METHODS, PRUNED_METHODS};
 use crate::commands::Form;
 use crate::config::Options;
 

@@ -5,12 +5,14 @@
 mod pages;
 mod settings;
 
+use std::collections::BTreeSet;
+
 use birdhouse_electrum::{Limits, ServerLimits};
 use clap::{CommandFactory as _, Parser as _};
 
 use crate::cluster::replicas;
 use crate::config::{Command, CommandLine, example, parse_file};
-use crate::doctor::METHODS;
+use crate::doctor::{METHODS, PRUNED_METHODS};
 use crate::operator::{ctl, ops};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -18,6 +20,7 @@ const EXAMPLE: &str = include_str!("../../../../contrib/birdhouse.toml");
 /// The start of the generated part.
 const FIRST_ROW: &str = "| of a listener |";
 const LIMITS: &str = include_str!("../../../../docs/LIMITS.md");
+const PRUNED: &str = include_str!("../../../../docs/pruned-node.md");
 const SERVICE: &str = include_str!("../../../../docs/service.md");
 const UNIT: &str = include_str!("../../../../contrib/birdhouse.service");
 
@@ -83,6 +86,29 @@ fn the_example_file_is_current_and_every_line_of_it_is_valid() {
 fn the_manual_permits_every_method_that_birdhouse_calls() {
     let line = SERVICE.lines().find_map(|line| line.strip_prefix("rpcwhitelist=birdhouse:")).unwrap();
     assert_eq!(line.split(',').collect::<Vec<_>>(), METHODS);
+    let beside_pruned = PRUNED_METHODS.map(|method| format!("`{method}`"));
+    assert!(beside_pruned.iter().all(|method| PRUNED.contains(method)), "{beside_pruned:?}");
+}
+
+#[test]
+fn every_method_that_the_sources_call_is_known() {
+    let mut called = BTreeSet::new();
+    let mut folders = vec![std::path::PathBuf::from(format!("{ROOT}/crates/node/src"))];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = std::fs::read_to_string(path).unwrap();
+            let source = source.split("#[cfg(test)]").next().unwrap();
+            let calls = source.split(".call").skip(1).chain(source.split(".batch").skip(1));
+            let named = calls.filter_map(|call| call.split_once('(')?.1.strip_prefix('"')?.split_once('"'));
+            called.extend(named.map(|(method, _)| method.to_owned()));
+        }
+    }
+    let known: BTreeSet<String> = METHODS.into_iter().chain(PRUNED_METHODS).map(str::to_owned).collect();
+    assert_eq!(called, known);
 }
 
 /// Returns the value of a setting of the unit.

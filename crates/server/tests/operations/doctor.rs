@@ -15,6 +15,11 @@ const BIRDHOUSE: &str = env!("CARGO_BIN_EXE_birdhouse");
 /// Mounts a file system of 16 MB on `$1`, then runs the rest.
 const ON_SMALL_DISK: &str = r#"mount -t tmpfs -o size=16m birdhouse-test "$1" && shift && exec "$@""#;
 
+/// A login `birdhouse` with the password `secret`, as Core's `rpcauth.py` makes it.
+const LOGIN: &str = "-rpcauth=birdhouse:a1b2$e836f63afbc985f98fae600cff01212e864cc32de2a98cad7ebfb1d650778176";
+/// The manual's page with the calls that a node must permit.
+const SERVICE: &str = include_str!("../../../../docs/service.md");
+
 /// The settings of a server for this node.
 fn settings(node: &Bitcoind, data: &Path) -> Vec<String> {
     vec![
@@ -97,6 +102,36 @@ fn a_wrong_network_login_or_address_is_found_as_the_only_cause() {
     assert!(found.iter().any(|found| found.contains("found regtest; use --network regtest")), "{found:?}");
     let (found, is_fine) = examine(&settings, &[]);
     assert!(!is_fine && found[0].starts_with("node: ") && found[0].contains("bitcoind -daemon"), "{found:?}");
+}
+
+#[test]
+fn the_manuals_whitelist_suffices_and_a_pruned_node_needs_more_calls() {
+    let permitted = SERVICE.lines().find(|line| line.starts_with("rpcwhitelist=birdhouse:")).unwrap();
+    let start = |more: &str| {
+        let login = Options::default().arg(LOGIN).arg(format!("-{permitted}{more}")).arg("-rpcwhitelistdefault=0");
+        let node = Bitcoind::start(login.arg(if more.is_empty() { "-prune=0" } else { "-prune=1" })).unwrap();
+        let mut chain = ChainBuilder::new(3);
+        chain.mine(10);
+        chain.submit_to(&node).unwrap();
+        node
+    };
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("password");
+    fs::write(&file, "secret").unwrap();
+    let login = ["--rpc-user=birdhouse", &format!("--rpc-password-file={}", file.display())];
+
+    let node = start("");
+    let settings_of = |node: &Bitcoind, folder: &str| settings(node, &data.path().join(folder));
+    assert_eq!(examine(&settings_of(&node, "all"), &login), (Vec::new(), true));
+    let password = file.display().to_string();
+    let envs = [("BIRDHOUSE_RPC_USER", "birdhouse"), ("BIRDHOUSE_RPC_PASSWORD_FILE", password.as_str())];
+    drop(Birdhouse::start_with(&node, &envs));
+
+    let pruned = start(",gettxout");
+    let missing = "may not call getblockfrompeer,getpeerinfo,pruneblockchain";
+    assert_found(examine(&settings_of(&pruned, "pruned"), &login), "rpc rights", &[missing, "rpcwhitelist"]);
+    let pruned = start(",getblockfrompeer,getpeerinfo,gettxout,pruneblockchain");
+    assert_eq!(examine(&settings_of(&pruned, "pruned"), &login), (Vec::new(), true));
 }
 
 #[test]
