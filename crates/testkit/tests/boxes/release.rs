@@ -80,6 +80,22 @@ fn boxes_name_packages_by_their_checksums_and_the_image_by_its_digest() {
     }
 }
 
+/// skopeo, which the workflow of a release uploads with, copies the image as to a registry.
+#[test]
+fn a_copy_of_the_image_keeps_the_digest_that_the_boxes_name() {
+    if !has("skopeo") {
+        return;
+    }
+    let released = Released::new();
+    let file = released.out().join(format!("birdhouse-{VERSION}.oci.tar"));
+    let (copy, digest) = (released.folder("copy"), released.out().join("digest"));
+    let mut skopeo = Command::new("skopeo");
+    skopeo.args(["copy", "--insecure-policy", "--all", "--preserve-digests", "--digestfile"]).arg(&digest);
+    run(skopeo.arg(format!("oci-archive:{}", file.display())).arg(format!("dir:{}", copy.display())));
+    let digest = fs::read_to_string(digest).unwrap();
+    assert_eq!(released.image, format!("{IMAGE}:{VERSION}@{}", digest.trim()));
+}
+
 #[test]
 fn equal_packages_give_equal_files() {
     let sums = [(); 2].map(|()| fs::read_to_string(Released::new().out().join("SHA256SUMS")).unwrap());
