@@ -9,7 +9,7 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `conf`, `check`, `pruning`, `checkpoints`, `open` | the start: where the node is, whether it is the right one, has the blocks and is of the right chain, where its blocks come from |
+//! | `conf`, `check`, `pruning`, `checkpoints`, `open`, `awaited` | the start: where the node is, whether it is the right one, has the blocks and is of the right chain, where its blocks come from, now or once they are there |
 //! | `prune` | deletion of the old blocks of a node that leaves it to us |
 //! | `blk`, `xor`, `record` | its block and undo files |
 //! | `rest`, `rpc_source`, `remote` | blocks by REST or RPC, where the files are elsewhere |
@@ -34,6 +34,7 @@
 
 #![forbid(unsafe_code)]
 
+mod awaited;
 mod blk;
 mod calls;
 mod check;
@@ -59,6 +60,7 @@ mod text;
 mod xor;
 mod zmq;
 
+pub use awaited::AwaitedSource;
 pub use blk::{BlockFiles, BlockHead};
 pub use calls::CallCounts;
 pub use check::{NodeFacts, check_node};

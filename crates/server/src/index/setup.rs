@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use birdhouse_chain::source::{BlockSource, Node, SourceErrorKind};
 use birdhouse_chain::{BuildOptions, BuildReport, Height, Index, Profile, Waiting};
 use birdhouse_node::{
-    BlockFiles, CoreNode, Fetching, KeptBlocks, NodeConf, NodeOptions, PruneBounds, Rpc, ZmqSequence, check_node,
+    AwaitedSource, BlockFiles, CoreNode, Fetching, KeptBlocks, NodeConf, NodeOptions, PruneBounds, Rpc, ZmqSequence,
+    check_node,
 };
 use bitcoin::Network;
 use parking_lot::Mutex;
@@ -46,6 +47,8 @@ pub(crate) struct Setup {
     pub(crate) network: Network,
     pub(crate) profile: Profile,
     pub(crate) index_dir: PathBuf,
+    /// The folder of the node's block files; `None` without a node.
+    blocks_dir: Option<PathBuf>,
     pub(crate) build_options: BuildOptions,
     /// Deletes old blocks of the node; `None` without a node.
     pub(crate) pruner: Option<Arc<Pruner>>,
@@ -98,11 +101,12 @@ impl Setup {
             derived,
             rpc: node.as_ref().map(|conf| Arc::clone(&conf.rpc)),
             node_of_clients,
-            node: node.map(NodeAccess::into_node),
             network,
             profile,
             build_options: build_options(options, network, &index_dir),
             space: build_space(options),
+            blocks_dir: node.as_ref().map(|node| node.blocks_dir.clone()),
+            node: node.map(NodeAccess::into_node),
             index_dir,
             index,
         })
@@ -234,6 +238,16 @@ impl Setup {
         }
     }
 
+    /// Returns the advice for a node whose folder has no block files; `None` where there are some.
+    fn without_files(&self) -> Option<String> {
+        let folder = self.blocks_dir.as_ref().filter(|folder| build_space::block_bytes(folder).unwrap_or(0) == 0)?;
+        Some(format!(
+            "{} has no block files (blk*.dat) yet: if the node is not the one of this folder, set node-dir, and if it \
+             keeps its blocks elsewhere, blocks-dir",
+            folder.display()
+        ))
+    }
+
     /// Waits until the node is up and has the chain.
     fn wait_for_node(&self, shutdown: &Shutdown) -> Result<()> {
         let Some(rpc) = &self.rpc else { return Ok(()) };
@@ -247,8 +261,11 @@ impl Setup {
                 }
                 Err(error) if error.kind == SourceErrorKind::Permanent => bail!(error),
                 Err(error) => {
-                    last.clone_from(&error.message);
-                    self.index.set_waiting(Waiting::NodeNotReady { message: error.message });
+                    last = match self.without_files() {
+                        Some(reason) => format!("{error}; {reason}"),
+                        None => error.message,
+                    };
+                    self.index.set_waiting(Waiting::NodeNotReady { message: last.clone() });
                     std::thread::sleep(NODE_RETRY);
                 }
             }
@@ -263,6 +280,7 @@ pub(super) type Parts = (Network, Option<NodeAccess>, Arc<dyn BlockSource>);
 pub(crate) struct NodeAccess {
     rpc: Arc<Rpc>,
     zmq_sequence: Option<String>,
+    blocks_dir: PathBuf,
 }
 
 impl NodeAccess {
@@ -313,16 +331,12 @@ fn with_node(options: &Options) -> Result<Parts> {
     }
     let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth.clone()));
     ask_first(&rpc, &conf, options)?;
-    let source = birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(&rpc));
-    let source = source.map_err(|error| match options.relay_addr {
-        Some(_) => anyhow!("{error}. To run the relay alone, without a node, set bitcoin = \"off\" (--bitcoin off)"),
-        None => error.into(),
-    })?;
     let folder = options.index_dir(conf.network)?.join(FETCHED);
-    let source = Fetching::new(source.source, rpc.with_own_calls(CALLS_OF_FETCHES), &folder);
+    let source = Fetching::new(source_of(&rpc, &conf, options)?, rpc.with_own_calls(CALLS_OF_FETCHES), &folder);
     // Nobody waits for the messages of a node that is polled.
     let zmq_sequence = conf.zmq_sequence.filter(|_| options.rpc_poll_secs.is_none());
-    Ok((conf.network, Some(NodeAccess { rpc, zmq_sequence }), Arc::new(source)))
+    let access = NodeAccess { rpc, zmq_sequence, blocks_dir: conf.blocks_dir };
+    Ok((conf.network, Some(access), Arc::new(source)))
 }
 
 /// Asks the node before its block files are read, so that a wrong password, port or network is the first and only
@@ -339,6 +353,24 @@ fn ask_first(rpc: &Rpc, conf: &NodeConf, options: &Options) -> Result<()> {
     }
     tracing::warn!(%error, "the node does not answer yet");
     Ok(())
+}
+
+/// Opens the node's blocks, or returns a source that opens once there are some. A folder in which no node has started
+/// is an error of the settings.
+fn source_of(rpc: &Arc<Rpc>, conf: &NodeConf, options: &Options) -> Result<Box<dyn BlockSource>> {
+    let error = match birdhouse_node::open_source(&conf.blocks_dir, conf.network, Some(rpc)) {
+        Ok(chosen) => return Ok(chosen.source),
+        Err(error) => error,
+    };
+    let advice = match options.relay_addr {
+        Some(_) => ". To run the relay alone, without a node, set bitcoin = \"off\" (--bitcoin off)",
+        None => "",
+    };
+    if error.kind == SourceErrorKind::Permanent || !conf.network_dir.exists() {
+        bail!("{error}{advice}");
+    }
+    tracing::warn!("the node has no blocks that can be read yet; they are waited for: {error}{advice}");
+    Ok(Box::new(AwaitedSource::new(&conf.blocks_dir, conf.network, Arc::clone(rpc))))
 }
 
 /// Opens the block files of no running node.

@@ -58,6 +58,30 @@ fn who_wants_a_relay_alone_and_has_no_node_is_told_the_setting() {
 }
 
 #[test]
+fn a_node_without_any_block_file_is_waited_for() {
+    let (chain, mut node) = chain_and_node();
+    let blocks = node.blocks_dir();
+    node.stop().unwrap();
+    for of_node in std::fs::read_dir(blocks.parent().unwrap()).unwrap() {
+        let path = of_node.unwrap().path();
+        if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }.unwrap();
+    }
+    let server = Birdhouse::start_early(&node);
+    let health = server.until("waits", || {
+        server.port("serving metrics and health")?;
+        Some(server.get("/health").body).filter(|health| health.contains("node not ready"))
+    });
+    let folder = format!("{} has no block files", blocks.display());
+    assert!(health.contains(&folder) && health.contains("node-dir") && health.contains("blocks-dir"), "{health}");
+
+    // It is created now.
+    node.restart().unwrap();
+    chain.submit_to(&node).unwrap();
+    server.until("serves its chain", || server.log().contains("ready height=10").then_some(()));
+    assert!(server.log().contains("block files in"), "{}", server.log());
+}
+
+#[test]
 fn a_wrong_network_names_the_one_that_is_there() {
     let (node, data) = (node(), tempfile::tempdir().unwrap());
     let addr = format!("--rpc-addr=127.0.0.1:{}", node.rpc_port());
