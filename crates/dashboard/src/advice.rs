@@ -14,6 +14,10 @@ const REMEDIES: &[(&str, &str)] = &[
     ("node behind", "Wait until the node has caught up. The known chain is served meanwhile."),
     ("node on another chain", "Check the node: it was wiped, restored, or runs on another network."),
     ("deep reorg", "Check the node. To follow it, run `birdhouse ctl accept-reorg`."),
+    (
+        "node lacks blocks",
+        "Do what the message says. The known chain is served meanwhile; Birdhouse tries again by itself.",
+    ),
     ("node not ready", "Wait for the node. The build begins by itself."),
     ("index damaged", "Do what the message says. Answers that need the damaged place fail until then."),
     ("index failed", "Do what the message says: make room, or repair the disk. Birdhouse tries again by itself."),

@@ -185,8 +185,8 @@ impl Node for CoreNode {
         node_view::view(&info, fork.work, standing).ok_or_else(moved)
     }
 
-    fn missing_blocks(&self) -> SourceResult<Option<String>> {
-        gaps::missing_blocks(&self.rpc)
+    fn missing_blocks(&self, indexed: Height) -> SourceResult<Option<String>> {
+        gaps::missing_blocks(&self.rpc, indexed)
     }
 
     fn block_hashes(&self, heights: Range<Height>) -> SourceResult<Vec<BlockHash>> {

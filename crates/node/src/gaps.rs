@@ -3,6 +3,7 @@
 //!
 //! Source: Core's `getchainstates` (`rpc/blockchain.cpp`), `doc/design/assumeutxo.md`.
 
+use birdhouse_chain::Height;
 use birdhouse_chain::source::{NodeError, SourceResult};
 use serde::Deserialize;
 use serde_json::json;
@@ -51,13 +52,12 @@ impl ChainStates {
     }
 }
 
-/// Returns the reason for which the node may lack blocks of its own chain.
-pub(crate) fn missing_blocks(rpc: &Rpc) -> SourceResult<Option<String>> {
+/// Returns the reason for which the node lacks the block that follows `indexed`.
+pub(crate) fn missing_blocks(rpc: &Rpc, indexed: Height) -> SourceResult<Option<String>> {
     if let Some(unfinished) = ChainStates::of(rpc)?.unfinished() {
         return Ok(Some(unfinished));
     }
-    let kept = KeptBlocks::of(rpc)?;
-    Ok((kept.first.0 > 0).then(|| format!("the node is pruned and has all blocks from height {} on only", kept.first)))
+    Ok(KeptBlocks::of(rpc)?.lost_after(Some(indexed)))
 }
 
 #[cfg(test)]

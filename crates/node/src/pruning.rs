@@ -83,33 +83,29 @@ impl KeptBlocks {
         }
     }
 
-    fn refusal(&self, indexed: Option<Height>) -> Option<String> {
-        // An index of the genesis block alone is one that has not begun.
-        let indexed = indexed.filter(|tip| tip.0 > 0);
-        let next = indexed.map_or(0, |tip| tip.0 + 1);
-        if self.mode == PruneMode::Off {
+    /// Returns the error of a node that has lost the block which follows `indexed`, with the remedies.
+    pub(crate) fn lost_after(&self, indexed: Option<Height>) -> Option<String> {
+        let next = next(indexed);
+        if self.mode == PruneMode::Off || next >= self.first.0 {
             return None;
         }
-        if next < self.first.0 {
-            let rebuild = "set prune=1 in bitcoin.conf and start bitcoind -reindex once: it downloads the chain again, \
-                           and deletes nothing before birdhouse has read it";
-            return Some(match indexed {
-                None => format!(
-                    "the node is pruned and has lost block 0 and all others below {}, which the index needs once; \
-                     {rebuild}. Or restore the backup of an index of height {} or more",
-                    self.first,
-                    self.first.0 - 1
-                ),
-                Some(tip) => format!(
-                    "the node is pruned and has lost block {next} and all others below {}, and the index ends at \
-                     {tip}; restore the backup of an index of height {} or more. Or {rebuild}",
-                    self.first,
-                    self.first.0 - 1
-                ),
-            });
+        let rebuild = "set prune=1 in bitcoin.conf and start bitcoind -reindex once: it downloads the chain again, and \
+                       deletes nothing before birdhouse has read it";
+        let lost = format!("the node is pruned and has lost block {next} and all others below {}", self.first);
+        let backup = format!("restore the backup of an index of height {} or more", self.first.0 - 1);
+        Some(match next {
+            0 => format!("{lost}, which the index needs once; {rebuild}. Or {backup}"),
+            _ => format!("{lost}, and the index ends at {}; {backup}. Or {rebuild}", next - 1),
+        })
+    }
+
+    fn refusal(&self, indexed: Option<Height>) -> Option<String> {
+        if let Some(lost) = self.lost_after(indexed) {
+            return Some(lost);
         }
+        let next = next(indexed);
         let gap = self.headers.0.saturating_sub(next.saturating_sub(1));
-        let is_far = indexed.is_none() || gap > AUTOMATIC_GAP_MAX;
+        let is_far = next == 0 || gap > AUTOMATIC_GAP_MAX;
         (self.mode == PruneMode::Automatic && is_far).then(|| {
             format!(
                 "the node prunes automatically, so it deletes blocks before they are indexed ({next} of {} are); set \
@@ -118,6 +114,12 @@ impl KeptBlocks {
             )
         })
     }
+}
+
+/// Returns the height of the block that an index with this tip needs next. An index of the genesis block alone is one
+/// that has not begun.
+fn next(indexed: Option<Height>) -> u32 {
+    indexed.filter(|tip| tip.0 > 0).map_or(0, |tip| tip.0 + 1)
 }
 
 #[cfg(test)]

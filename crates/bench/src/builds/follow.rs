@@ -299,7 +299,7 @@ impl Node for Replay {
         Err(SourceError { message, kind: SourceErrorKind::Permanent })
     }
 
-    fn missing_blocks(&self) -> SourceResult<Option<String>> {
+    fn missing_blocks(&self, _: Height) -> SourceResult<Option<String>> {
         Ok(None)
     }
 

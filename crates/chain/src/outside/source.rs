@@ -334,8 +334,9 @@ pub trait Node: Send + Sync {
     }
     /// Compares the active chain with a chain of ours that leaves it after the block `fork` and ends with `ours`.
     fn chain_view(&self, ours: BlockHash, fork: BlockHash) -> SourceResult<ChainView>;
-    /// Returns the reason for which the node may lack blocks of its own chain; `None` where it has all of them.
-    fn missing_blocks(&self) -> SourceResult<Option<String>>;
+    /// Returns the reason for which the node lacks the block that follows `indexed` in its own chain, with a remedy;
+    /// `None` where it has it.
+    fn missing_blocks(&self, indexed: Height) -> SourceResult<Option<String>>;
     /// Returns the hashes of the active chain at these heights; fewer when the chain ends before.
     fn block_hashes(&self, heights: Range<Height>) -> SourceResult<Vec<BlockHash>>;
     /// Waits until the node changes, or may have changed, and for `timeout` at most. `known` is the tip that the caller

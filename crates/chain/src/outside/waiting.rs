@@ -38,6 +38,12 @@ pub enum Waiting {
         /// Height of the best header that the node knows.
         best_header: Height,
     },
+    /// The node has lost blocks that the index needs next, or does not have them yet: it has pruned them, or downloads
+    /// those below a UTXO snapshot.
+    NodeLacksBlocks {
+        /// The blocks, and the remedy.
+        message: String,
+    },
     /// The node is not ready for the first build: it starts, or has not all its blocks yet.
     NodeNotReady {
         /// The state of the node.
@@ -58,6 +64,7 @@ impl Waiting {
             Self::ShorterChain { .. } => "node on another chain",
             Self::DeepReorg { .. } => "deep reorg",
             Self::NodeDownloads { .. } => "node downloads",
+            Self::NodeLacksBlocks { .. } => "node lacks blocks",
             Self::NodeNotReady { .. } => "node not ready",
             Self::Failed { .. } => "index failed",
         }
@@ -93,7 +100,9 @@ impl std::fmt::Display for Waiting {
                 formatter,
                 "the node's tip is old, at height {node}, and it knows no later block: answers are of old blocks"
             ),
-            Self::NodeNotReady { message } | Self::Failed { message } => formatter.write_str(message),
+            Self::NodeLacksBlocks { message } | Self::NodeNotReady { message } | Self::Failed { message } => {
+                formatter.write_str(message)
+            }
         }
     }
 }

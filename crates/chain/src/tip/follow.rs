@@ -73,7 +73,7 @@ impl Index {
         let runtime = &*self.shared.runtime;
         self.in_rounds(stop, |update| {
             let began = runtime.now();
-            self.apply(node, update, stop, Merges::Background).map_err(|error| explained(error, node))?;
+            self.apply_or_wait(node, update, stop)?;
             self.merge_step()?;
             self.wait(node, update, runtime.now().saturating_sub(began), stop)
         })
@@ -113,10 +113,12 @@ impl Index {
     /// A failure that a person must resolve, [`Error::Waiting`] among them.
     pub fn catch_up(&self, node: &dyn Node, stop: &AtomicBool) -> Result<()> {
         let runtime = &*self.shared.runtime;
-        while patiently(runtime, stop, || self.apply(node, &NodeUpdate::Unknown, stop, Merges::Background))?.is_some() {
+        while patiently(runtime, stop, || self.apply_or_wait(node, &NodeUpdate::Unknown, stop))?.is_some() {
             match self.following.waiting() {
                 None => break,
-                Some(deep @ Waiting::DeepReorg { .. }) => return Err(Error::Waiting(deep)),
+                Some(lasting @ (Waiting::DeepReorg { .. } | Waiting::NodeLacksBlocks { .. })) => {
+                    return Err(Error::Waiting(lasting));
+                }
                 Some(_) => runtime.sleep(ASK_AGAIN_MIN, stop),
             }
         }
@@ -156,6 +158,31 @@ impl Index {
         }
         let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
         Ok(node.wait_for_update(tip.hash, at_most)?)
+    }
+
+    /// Applies an update of the node; waits where the node lacks the block that follows ours. Once it is known to lack
+    /// that one, it is only asked whether it has it again: each attempt to read it searches all block files.
+    fn apply_or_wait(&self, node: &dyn Node, update: &NodeUpdate, stop: &AtomicBool) -> Result<()> {
+        let lacks = matches!(self.following.waiting(), Some(Waiting::NodeLacksBlocks { .. }));
+        if lacks && self.waits_for_blocks(node)? {
+            return Ok(());
+        }
+        match self.apply(node, update, stop, Merges::Background) {
+            Err(Error::Source(failed))
+                if failed.kind != SourceErrorKind::Transient && self.waits_for_blocks(node)? =>
+            {
+                Ok(())
+            }
+            applied => applied.map(drop),
+        }
+    }
+
+    /// Returns true, with the reason to wait, if the node lacks the block that follows ours.
+    fn waits_for_blocks(&self, node: &dyn Node) -> Result<bool> {
+        let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
+        let Some(message) = node.missing_blocks(tip.height)? else { return Ok(false) };
+        self.following.wait(Waiting::NodeLacksBlocks { message });
+        Ok(true)
     }
 
     /// Applies an update of the node, or compares everything, until index and node agree or `stop` is set. Returns true
@@ -381,19 +408,6 @@ fn patiently<T>(runtime: &dyn Runtime, stop: &AtomicBool, mut attempt: impl FnMu
         }
     }
     Ok(None)
-}
-
-/// Adds the node's own reason to the error of a block that it lacks.
-fn explained(error: Error, node: &dyn Node) -> Error {
-    match error {
-        Error::Source(mut error) if error.kind == SourceErrorKind::NotFound => {
-            if let Ok(Some(reason)) = node.missing_blocks() {
-                error.message = format!("{}: {reason}", error.message);
-            }
-            Error::Source(error)
-        }
-        error => error,
-    }
 }
 
 /// The number of blocks, from the genesis block on, that our chain and the node's share.

@@ -101,7 +101,7 @@ impl Node for Sim {
         self.call(|world| world.node.chain_view(&world.tree, ours, fork))
     }
 
-    fn missing_blocks(&self) -> SourceResult<Option<String>> {
+    fn missing_blocks(&self, _: Height) -> SourceResult<Option<String>> {
         self.call(|_| Ok(None))
     }
 

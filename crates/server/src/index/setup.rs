@@ -233,7 +233,7 @@ impl Setup {
                 tracing::error!("{refusal}");
             }
             let Err(error) = kept.check(self.indexed()) else { return };
-            self.index.set_waiting(Waiting::Failed { message: error.message });
+            self.index.set_waiting(Waiting::NodeLacksBlocks { message: error.message });
             std::thread::sleep(NODE_RETRY);
         }
     }

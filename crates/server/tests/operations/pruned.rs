@@ -7,6 +7,7 @@ use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
 use bitcoin::consensus::encode::{serialize, serialize_hex};
 use bitcoin::{Block, Transaction};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::process::{Birdhouse, PATIENCE};
@@ -74,6 +75,43 @@ impl World {
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         (head.split_whitespace().nth(1).unwrap().parse().unwrap(), head.to_owned(), body.to_owned())
     }
+}
+
+#[test]
+fn a_running_server_says_that_the_node_has_deleted_the_next_block_and_goes_on_once_it_is_back() {
+    let mut world = World::new(482);
+    let indexed = world.chain.height();
+    world.server.signal(Signal::SIGSTOP);
+    while world.chain.height() < indexed + 500 {
+        mix::random_traffic(&mut world.chain, 8, 6);
+        world.chain.mine(1);
+    }
+    world.chain.submit_to(&world.node).unwrap();
+    // As an automatic target would have it.
+    world.node.rpc("pruneblockchain", json!([indexed + 400])).unwrap();
+    let first = world.node.rpc("getblockchaininfo", json!([])).unwrap()["pruneheight"].as_u64().unwrap();
+    assert!(first > u64::from(indexed) + 1, "{first}");
+    world.server.signal(Signal::SIGCONT);
+
+    let lost = format!("has lost block {} and all others below {first}", indexed + 1);
+    let health = |server: &Birdhouse| serde_json::from_str::<Value>(&server.get("/health").body).unwrap();
+    let said = world.server.until("says what is lost", || {
+        Some(health(&world.server)).filter(|health| health["status"] == "node lacks blocks")
+    });
+    assert_eq!(said["height"], indexed);
+    let reason = said["reason"].as_str().unwrap();
+    assert!(reason.contains(&lost) && reason.contains("-reindex"), "{said}");
+    let banner = world.server.client().call("server.banner", json!([])).unwrap().to_string();
+    assert!(banner.contains(&lost), "{banner}");
+    let page = world.server.get("/").body;
+    assert!(page.contains(&lost) && page.contains("Do what the message says"), "{page}");
+    assert!(!world.server.log().contains("the node cannot answer"), "{}", world.server.log());
+
+    // It is started anew, and downloads the chain again.
+    world.node.restart_once_with("-reindex").unwrap();
+    world.chain.submit_to(&world.node).unwrap();
+    world.server.until("goes on", || (health(&world.server)["height"] == world.chain.height()).then_some(()));
+    world.server.until("is well", || (world.server.get("/health").status == 200).then_some(()));
 }
 
 #[test]

@@ -341,7 +341,7 @@ impl Node for MemoryNode {
         Ok(view)
     }
 
-    fn missing_blocks(&self) -> SourceResult<Option<String>> {
+    fn missing_blocks(&self, _: Height) -> SourceResult<Option<String>> {
         Ok(None)
     }
 
