@@ -1,5 +1,6 @@
 //! The block and undo files of a folder, as long as it is the same folder.
 
+use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -10,6 +11,7 @@ use birdhouse_chain::source::{
 use birdhouse_chain::{Hash256, Height};
 use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::{BlockHash, Network};
+use parking_lot::Mutex;
 
 use super::best_chain::{FoundBlocks, MissingBlock};
 use super::files::Files;
@@ -20,21 +22,36 @@ use super::scan::FoundBlock;
 use super::unit;
 use crate::error::{not_found, permanent, unreadable_blocks};
 
+/// Blocks of which it is noted that they lie elsewhere, in some 8 MB. A node flushes once an hour in initial download,
+/// and writes no more than that again after a crash.
+const MOVED_MAX: usize = 100_000;
+
 /// The files of one folder, from its opening until it is replaced.
 #[derive(Debug)]
 pub(super) struct Opened {
     files: Files,
+    /// Positions of blocks that do not lie where they were indexed: a node that was killed has written them again.
+    moved: Mutex<HashMap<BlockHash, FilePosition>>,
 }
 
 impl Opened {
     /// Opens the folder `blocks` of a node of this network. It scans no file yet.
     pub(super) fn open(blocks_dir: &Path, network: Network) -> SourceResult<Self> {
-        Ok(Self { files: Files::new(Folder::open(blocks_dir, network)?) })
+        Ok(Self { files: Files::new(Folder::open(blocks_dir, network)?), moved: Mutex::default() })
     }
 
     /// Returns true if other files lie in the folder now: the node was wiped, restored or downloaded again.
     pub(super) fn is_replaced(&self) -> bool {
         self.folder().is_replaced()
+    }
+
+    /// Notes where a block was found, so that its next parts are read from there and it is not proved again.
+    fn note_moved(&self, hash: BlockHash, position: FilePosition) {
+        let mut moved = self.moved.lock();
+        if moved.len() >= MOVED_MAX {
+            moved.clear();
+        }
+        moved.insert(hash, position);
     }
 
     /// Returns true if the node has deleted its first file.
@@ -221,17 +238,20 @@ impl BlockSource for Opened {
             Some(position) => self.files.size_at(hash, position)?.map(|size| (position, size)),
             None => None,
         };
+        let position = self.moved.lock().get(&hash).copied().or(position);
         let beyond = |size| permanent(format!("failed to read {len} bytes at {offset} of block {hash}: it has {size}"));
         let Some((position, size)) = at_hint else {
             if position.is_some_and(|position| self.has_removed(position.file)) {
                 return Err(not_found(format!("the node has removed block {hash}")));
             }
             let end = (offset as usize).saturating_add(len as usize);
-            let part = |_, block: Vec<u8>, _| {
-                let part = block.get(offset as usize..end).map(<[u8]>::to_vec);
+            let part = |position, block: Vec<u8>, _| {
+                let part = block.get(offset as usize..end).map(|part| (position, part.to_vec()));
                 part.ok_or_else(|| beyond(block.len()))
             };
-            return self.locate(hash, part);
+            let (position, part) = self.locate(hash, part)?;
+            self.note_moved(hash, position);
+            return Ok(part);
         };
         if offset.checked_add(len).is_none_or(|end| end > size) {
             return Err(beyond(size as usize));
