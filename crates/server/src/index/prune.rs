@@ -4,7 +4,7 @@
 //! on have published what they made of it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use birdhouse_chain::{Height, Index, Profile, Snapshot};
@@ -15,10 +15,12 @@ use serde::{Deserialize, Serialize};
 use crate::process::Shutdown;
 use crate::storage::IndexStore;
 
-/// Pause between two looks at the node's disk.
-const LOOK: Duration = Duration::from_secs(5);
-/// Looks after which the bytes that can be freed are summed up again: the sizes of all blocks.
-const LOOKS_PER_SUM: u32 = 60;
+/// Pause between two moments at which a look at the node's disk may be due.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Time after which the node is asked again although the index has the same tip.
+const LOOK_IDLE: Duration = Duration::from_mins(1);
+/// Time after which the bytes that can be freed are summed up again: the sizes of all blocks.
+const SUM_AGAIN: Duration = Duration::from_mins(5);
 
 /// Deletes old blocks of the node.
 pub(crate) struct Pruner {
@@ -42,6 +44,21 @@ pub(crate) struct NodeBlocks {
     pub(crate) first: Height,
     /// Bytes that can be freed; `None` if the node does not leave that to us.
     pub(crate) prunable_bytes: Option<u64>,
+}
+
+/// A look at the node's disk.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at: Instant,
+    /// The tip of the index.
+    tip: Height,
+}
+
+impl Look {
+    /// Returns `true` if the disk may be another one: each new block makes it grow.
+    fn is_old(&self, tip: Height, now: Instant) -> bool {
+        tip != self.tip || now.duration_since(self.at) >= LOOK_IDLE
+    }
 }
 
 /// An offer to delete blocks.
@@ -80,6 +97,10 @@ impl Pruner {
     /// # Errors
     /// The reason why nothing may be deleted.
     pub(crate) fn offer(&self, keep_bytes: u64) -> Result<Offer> {
+        self.offer_of(&NodeDisk::of(&self.rpc)?, keep_bytes)
+    }
+
+    fn offer_of(&self, node: &NodeDisk, keep_bytes: u64) -> Result<Offer> {
         ensure!(
             self.profile == Profile::Full,
             "failed to prune: the profile lean reads txids from the node's blocks; build the index with profile = \
@@ -88,7 +109,6 @@ impl Pruner {
         if self.store.replica().is_some() {
             bail!("failed to prune: another process writes the index; prune beside that one");
         }
-        let node = NodeDisk::of(&self.rpc)?;
         node.kept.check_manual()?;
         let at = self.index.snapshot().context("failed to prune: the index is not built yet")?;
         let sizes = |height| at.block_summary(height).map(|block| block.bytes);
@@ -102,7 +122,12 @@ impl Pruner {
     /// The reason why nothing may be deleted, or the node's refusal.
     pub(crate) fn prune(&self, keep_bytes: u64) -> Result<Option<Pruned>> {
         let _calling = self.calling.lock();
-        let PrunePlan { node_bytes, height, .. } = self.offer(keep_bytes)?.plan;
+        self.prune_of(&NodeDisk::of(&self.rpc)?, keep_bytes)
+    }
+
+    /// Deletes blocks as [`Self::prune`] does, of a disk that was looked at under the same lock.
+    fn prune_of(&self, node: &NodeDisk, keep_bytes: u64) -> Result<Option<Pruned>> {
+        let PrunePlan { node_bytes, height, .. } = self.offer_of(node, keep_bytes)?.plan;
         let Some(height) = height else { return Ok(None) };
         tracing::info!(height, "deleting the node's blocks up to this height");
         prune_blocks(&self.rpc, Height(height)).context("failed to prune")?;
@@ -128,34 +153,70 @@ impl Pruner {
         *self.blocks.lock()
     }
 
-    /// Looks at the node's disk until shutdown; deletes blocks whenever enough of them are above `keep_bytes`.
+    /// Looks at the node's disk until shutdown, when the index has a new tip, else once a minute; deletes blocks
+    /// whenever enough of them are above `keep_bytes`.
     pub(crate) fn watch(&self, keep_bytes: Option<u64>, shutdown: &Shutdown) {
-        let mut logged = String::new();
-        for look in 0.. {
-            if shutdown.is_requested() {
-                break;
-            }
+        let (mut logged, mut last, mut summed) = (String::new(), None::<Look>, None::<Instant>);
+        while !shutdown.is_requested() {
+            let (tip, now) = (self.index.snapshot().map(|at| at.tip().height), Instant::now());
             // While the index is built, or the node is silent, others say so.
-            if let Ok(node) = NodeDisk::of(&self.rpc)
-                && self.index.is_ready()
+            if let Ok(tip) = tip
+                && last.is_none_or(|look| look.is_old(tip, now))
             {
-                if let Some(Err(error)) = keep_bytes.map(|keep_bytes| self.prune(keep_bytes)) {
-                    let error = format!("{error:#}");
-                    if error != logged {
+                last = Some(Look { at: now, tip });
+                match self.look(keep_bytes, &mut summed, now) {
+                    // What is left is another look.
+                    Ok(Some(_)) => last = None,
+                    Ok(None) => {}
+                    Err(error) if error == logged => {}
+                    Err(error) => {
                         tracing::warn!(error, "the node's blocks are not pruned");
                         logged = error;
                     }
                 }
-                self.note(&node, look);
             }
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(PAUSE);
         }
     }
 
-    fn note(&self, node: &NodeDisk, look: u32) {
-        let summed = self.blocks().filter(|_| !look.is_multiple_of(LOOKS_PER_SUM)).map(|blocks| blocks.prunable_bytes);
-        let sum = || self.offer(0).ok().map(|offer| offer.plan.freed_bytes);
-        let prunable_bytes = summed.unwrap_or_else(sum);
+    /// Asks the node for its disk once, deletes what is above `keep_bytes`, and notes the rest.
+    ///
+    /// # Errors
+    /// The reason why nothing may be deleted.
+    fn look(
+        &self,
+        keep_bytes: Option<u64>,
+        summed: &mut Option<Instant>,
+        now: Instant,
+    ) -> Result<Option<Pruned>, String> {
+        let _calling = self.calling.lock();
+        let Ok(node) = NodeDisk::of(&self.rpc) else { return Ok(None) };
+        let prunable_bytes = match self.blocks().filter(|_| summed.is_some_and(|at| now - at < SUM_AGAIN)) {
+            Some(before) => before.prunable_bytes,
+            None => {
+                *summed = Some(now);
+                self.offer_of(&node, 0).ok().map(|offer| offer.plan.freed_bytes)
+            }
+        };
         *self.blocks.lock() = Some(NodeBlocks { bytes: node.bytes, first: node.kept.first, prunable_bytes });
+        let pruned = keep_bytes.map(|keep_bytes| self.prune_of(&node, keep_bytes)).transpose();
+        if matches!(pruned, Ok(Some(Some(_)))) {
+            *summed = None;
+        }
+        pruned.map(Option::flatten).map_err(|error| format!("{error:#}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_is_asked_when_the_index_has_a_new_tip_and_else_once_a_minute() {
+        let now = Instant::now();
+        let look = Look { at: now, tip: Height(7) };
+        assert!(look.is_old(Height(8), now));
+        let looks = (0..120).filter(|pause| look.is_old(Height(7), now + PAUSE * *pause)).min();
+        assert_eq!(looks, Some(12));
     }
 }
