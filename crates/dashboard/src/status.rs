@@ -79,6 +79,15 @@ pub struct Bitcoin {
     /// Bytes that `birdhouse prune` can free.
     #[serde(default)]
     pub node_prunable_bytes: Option<u64>,
+    /// Blocks that the node had deleted and its peers have sent, since the start.
+    #[serde(default)]
+    pub fetched_blocks: Option<u64>,
+    /// Blocks that none of them has sent.
+    #[serde(default)]
+    pub failed_fetches: Option<u64>,
+    /// Bytes of old transactions that are kept of them.
+    #[serde(default)]
+    pub fetched_bytes: Option<u64>,
     /// Transactions in the mempool.
     pub mempool_transactions: Option<u64>,
     /// Virtual bytes of the mempool.

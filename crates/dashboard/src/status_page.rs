@@ -199,6 +199,13 @@ fn chain(bitcoin: &Bitcoin) -> Markup {
                             "; " code { "birdhouse prune" } " can free " (amounts::bytes(free))
                         }
                     }))
+                    (fact("Both on disk", &html! { (amounts::bytes(bytes + bitcoin.index_bytes)) }))
+                    @if bitcoin.node_first_block.is_some_and(|first| first > 0) {
+                        (fact("Old blocks from peers", &html! {
+                            (count(bitcoin.fetched_blocks)) " fetched, " (count(bitcoin.failed_fetches)) " not sent; "
+                            (amounts::bytes(bitcoin.fetched_bytes.unwrap_or(0))) " of transactions kept"
+                        }))
+                    }
                 }
                 @if bitcoin.mempool_transactions.is_some() {
                     (fact("Mempool", &html! {

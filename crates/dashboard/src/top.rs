@@ -108,19 +108,35 @@ fn of_chain(bitcoin: &Bitcoin) -> Vec<(&str, String)> {
     let count = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let derived = bitcoin.derived.iter().take(LIST_ROWS);
     let derived = derived.map(|one| (one.name.as_str(), format!("{} of {} blocks", one.blocks, one.of_blocks)));
+    let mempool = format!(
+        "{} txs, {}",
+        count(bitcoin.mempool_transactions),
+        bitcoin.mempool_vbytes.map_or_else(|| "-".into(), amounts::vbytes)
+    );
     let facts = [
         ("index", count(bitcoin.tip_height.map(u64::from))),
         ("node", count(bitcoin.node_height.map(u64::from))),
         ("answered", bitcoin.node_silent_s.map_or_else(|| "-".into(), |s| format!("{} ago", amounts::duration(s)))),
         ("index disk", amounts::bytes(bitcoin.index_bytes)),
-        ("node disk", bitcoin.node_bytes.map_or_else(|| "-".into(), amounts::bytes)),
-        ("calls", count(bitcoin.node_calls)),
-        ("failed calls", count(bitcoin.node_failed_calls)),
-        ("mempool", format!("{} txs", count(bitcoin.mempool_transactions))),
-        ("mempool size", bitcoin.mempool_vbytes.map_or_else(|| "-".into(), amounts::vbytes)),
+        ("node disk", node_disk(bitcoin)),
+        (
+            "both disks",
+            bitcoin.node_bytes.map_or_else(|| "-".into(), |bytes| amounts::bytes(bytes + bitcoin.index_bytes)),
+        ),
+        ("old blocks", format!("{} fetched", count(bitcoin.fetched_blocks))),
+        ("calls", format!("{}, {} failed", count(bitcoin.node_calls), count(bitcoin.node_failed_calls))),
+        ("mempool", mempool),
         ("cache", amounts::bytes(bitcoin.cache_bytes)),
     ];
     facts.into_iter().chain(derived).collect()
+}
+
+fn node_disk(bitcoin: &Bitcoin) -> String {
+    let Some(bytes) = bitcoin.node_bytes else { return "-".into() };
+    match bitcoin.node_prunable_bytes.filter(|free| *free > 0) {
+        Some(free) => format!("{}, {} can go", amounts::bytes(bytes), amounts::bytes(free)),
+        None => amounts::bytes(bytes),
+    }
 }
 
 fn of_process(status: &Status) -> Vec<(&'static str, String)> {

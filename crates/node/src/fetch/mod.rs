@@ -7,6 +7,7 @@
 //! Source: Core's `getblockfrompeer` in `rpc/blockchain.cpp`, `FetchBlock` in `net_processing.cpp`.
 
 mod blocks;
+mod counts;
 mod parts;
 mod peers;
 
@@ -28,8 +29,10 @@ use crate::remote::part_of;
 use crate::rpc::Rpc;
 
 use blocks::Blocks;
+pub use counts::{FetchCounters, FetchCounts};
 use parts::Parts;
 use peers::Peers;
+pub use peers::full_peers;
 
 /// A source of blocks that brings back those that the node has removed.
 pub struct Fetching {
@@ -40,6 +43,7 @@ pub struct Fetching {
     /// Opened when the node lacks a block for the first time; `None` if that failed.
     parts: OnceLock<Option<Mutex<Parts>>>,
     flights: Mutex<HashMap<BlockHash, Arc<Flight>>>,
+    counters: Arc<FetchCounters>,
 }
 
 /// A block under way: its outcome, once it has one. All who want it wait for the lock.
@@ -56,7 +60,13 @@ impl Fetching {
             folder: folder.to_owned(),
             parts: OnceLock::new(),
             flights: Mutex::default(),
+            counters: Arc::default(),
         }
+    }
+
+    /// Returns the counters of what is fetched.
+    pub fn counters(&self) -> Arc<FetchCounters> {
+        Arc::clone(&self.counters)
     }
 
     fn parts(&self) -> Option<&Mutex<Parts>> {
@@ -64,7 +74,9 @@ impl Fetching {
             let failed = |error: &io::Error| {
                 tracing::warn!(%error, folder = %self.folder.display(), "failed to open the old transactions; none are kept");
             };
-            Parts::open(&self.folder).inspect_err(failed).ok().map(Mutex::new)
+            let parts = Parts::open(&self.folder).inspect_err(failed).ok();
+            self.counters.set_kept_bytes(parts.as_ref().map_or(0, Parts::bytes));
+            parts.map(Mutex::new)
         };
         self.parts.get_or_init(open).as_ref()
     }
@@ -77,7 +89,9 @@ impl Fetching {
         let block = self.blocks.lock().get(part.block)?;
         let bytes = part_of(part.block, &block, part.offset, part.len).ok()?;
         if let Some(parts) = self.parts() {
-            parts.lock().keep(part, &bytes);
+            let mut parts = parts.lock();
+            parts.keep(part, &bytes);
+            self.counters.set_kept_bytes(parts.bytes());
         }
         Some(bytes)
     }
@@ -97,7 +111,8 @@ impl Fetching {
     }
 
     fn bring(&self, hash: BlockHash) -> SourceResult<()> {
-        let block = self.peers.bring(hash)?;
+        let block = self.peers.bring(hash).inspect_err(|_| self.counters.count_failure())?;
+        self.counters.count_block();
         self.blocks.lock().keep(hash, block.into());
         Ok(())
     }

@@ -45,6 +45,11 @@ impl Parts {
         Ok(Self { folder: folder.to_owned(), new, old })
     }
 
+    /// Returns the bytes of both files.
+    pub(super) fn bytes(&self) -> u64 {
+        self.new.end + self.old.end
+    }
+
     /// Returns a part; `None` if it is not kept, or cannot be read.
     pub(super) fn get(&self, part: BlockPart) -> Option<Vec<u8>> {
         self.new.get(part).or_else(|| self.old.get(part))

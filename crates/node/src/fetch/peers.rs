@@ -45,6 +45,24 @@ struct Peer {
     ping: Option<f64>,
 }
 
+/// Counts the peers of a node that have all blocks, so that they can send what it has deleted.
+///
+/// # Errors
+/// The node does not answer.
+pub fn full_peers(rpc: &Rpc) -> SourceResult<usize> {
+    Ok(peers_of(rpc)?.iter().filter(|peer| peer.has_all_blocks()).count())
+}
+
+fn peers_of(rpc: &Rpc) -> SourceResult<Vec<Peer>> {
+    rpc.call("getpeerinfo", &json!([])).map_err(to_source_error)
+}
+
+impl Peer {
+    fn has_all_blocks(&self) -> bool {
+        self.services.iter().any(|service| service == ALL_BLOCKS)
+    }
+}
+
 impl Peers {
     pub(super) fn new(rpc: Rpc) -> Self {
         Self { rpc, failures: Mutex::default() }
@@ -105,8 +123,8 @@ impl Peers {
 
     /// Returns the peers that have all blocks: those that answer fast first, those that failed lately last.
     fn with_all_blocks(&self) -> SourceResult<Vec<Peer>> {
-        let mut peers: Vec<Peer> = self.rpc.call("getpeerinfo", &json!([])).map_err(to_source_error)?;
-        peers.retain(|peer| peer.services.iter().any(|service| service == ALL_BLOCKS));
+        let mut peers = peers_of(&self.rpc)?;
+        peers.retain(Peer::has_all_blocks);
         let mut failures = self.failures.lock();
         failures.retain(|_, failed| failed.elapsed() < FAILURE_REMEMBERED);
         rank(&mut peers, &failures);

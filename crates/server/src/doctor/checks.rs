@@ -17,12 +17,13 @@ use crate::sockets::bind;
 pub(super) type Check = fn(&Facts) -> Vec<Finding>;
 
 /// Every check, in the order of the report: causes before effects.
-pub(super) const CHECKS: [(&str, Check); 18] = [
+pub(super) const CHECKS: [(&str, Check); 19] = [
     ("settings", settings),
     ("user", user),
     ("node", node),
     ("chain", chain),
     ("rpc rights", rights),
+    ("old blocks", old_blocks),
     ("rpc network", clear_rpc),
     ("zmq", zmq),
     ("blocks", blocks),
@@ -137,6 +138,17 @@ fn rights(facts: &Facts) -> Vec<Finding> {
         format!("the login may not call {methods}"),
         format!("add {methods} to the user's rpcwhitelist in bitcoin.conf and restart bitcoind"),
     )]
+}
+
+fn old_blocks(facts: &Facts) -> Vec<Finding> {
+    let Some(peers) = node_of(facts).and_then(|node| node.full_peers) else { return Vec::new() };
+    vec![match peers {
+        0 => Finding::warn(
+            "none of the node's peers has all blocks, so old transactions of deleted blocks cannot be fetched",
+            "let the node connect to others (`bitcoin-cli getpeerinfo`), or add one that has: `bitcoin-cli addnode`",
+        ),
+        peers => Finding::ok(format!("old transactions are fetched from {peers} of the node's peers")),
+    }]
 }
 
 fn clear_rpc(facts: &Facts) -> Vec<Finding> {
@@ -280,7 +292,7 @@ fn disk(facts: &Facts) -> Vec<Finding> {
     }
     let is_unbuilt = |bitcoin: &&super::facts::Bitcoin| bitcoin.height.is_none();
     let Some(blocks) = facts.bitcoin.as_ref().filter(is_unbuilt).and_then(|bitcoin| bitcoin.blocks_bytes) else {
-        return vec![Finding::ok(format!("{} MB are free", free / 1_000_000))];
+        return vec![Finding::ok(format!("{} MB are free{}", free / 1_000_000, shown_use(facts)))];
     };
     let BuildSpace { index, peak, .. } =
         BuildSpace::estimate(blocks, facts.machine.index_percent, facts.machine.build_temp_bytes);
@@ -295,6 +307,18 @@ fn disk(facts: &Facts) -> Vec<Finding> {
     } else {
         Finding::ok(estimate)
     }]
+}
+
+/// The disk that node and index take together, and what pruning would free.
+fn shown_use(facts: &Facts) -> String {
+    let Some(bitcoin) = &facts.bitcoin else { return String::new() };
+    let (Some(blocks), Some(index)) = (bitcoin.blocks_bytes, bitcoin.index_bytes) else { return String::new() };
+    let [blocks, index] = [blocks, index].map(|bytes| bytes / 1_000_000);
+    let prunable = match bitcoin.prunable_bytes.filter(|bytes| *bytes > 0) {
+        Some(bytes) => format!("; `birdhouse prune` can free {} MB", bytes / 1_000_000),
+        None => String::new(),
+    };
+    format!("; the node's blocks take {blocks} MB and the index {index} MB, together {} MB{prunable}", blocks + index)
 }
 
 fn memory(facts: &Facts) -> Vec<Finding> {

@@ -23,6 +23,7 @@ fn healthy() -> Facts {
                     kept: kept(PruneMode::Off, 0),
                 },
                 other_network: None,
+                full_peers: Some(8),
                 forbidden: Vec::new(),
                 zmq: None,
                 fork: None,
@@ -31,6 +32,8 @@ fn healthy() -> Facts {
             }),
             source: Ok("block files in /node/blocks".into()),
             skipped: Vec::new(),
+            index_bytes: Some(20 * GB),
+            prunable_bytes: Some(30 * GB),
             blocks_bytes: Some(100 * GB),
             index: Store::Whole { bytes: 20 * GB },
             other_indexes: None,
@@ -132,6 +135,9 @@ fn faults_of_the_node_are_found() {
     found_by("rpc rights", Verdict::Fail, &["getblock,submitpackage", "rpcwhitelist"], |facts| {
         node_in(facts).forbidden = vec!["getblock", "submitpackage"];
     });
+    found_by("old blocks", Verdict::Warn, &["none of the node's peers has all blocks", "addnode"], |facts| {
+        node_in(facts).full_peers = Some(0);
+    });
     found_by("zmq", Verdict::Warn, &["127.0.0.1:28332", "zmqpubsequence"], |facts| {
         node_in(facts).zmq = Some(("127.0.0.1:28332".into(), false));
     });
@@ -166,6 +172,13 @@ fn a_wiped_node_is_told_from_one_that_is_ahead() {
         },
     );
     assert_eq!(findings(|facts| bitcoin(facts).height = Some(300)), []);
+}
+
+#[test]
+fn the_disk_of_node_and_index_is_shown_together() {
+    let shown = disk(&healthy());
+    let parts = ["blocks take 100000 MB", "the index 20000 MB", "together 120000 MB", "prune` can free 30000 MB"];
+    assert!(shown.len() == 1 && parts.iter().all(|part| shown[0].found.contains(part)), "{shown:?}");
 }
 
 #[test]

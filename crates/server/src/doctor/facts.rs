@@ -51,6 +51,9 @@ pub(crate) struct Bitcoin {
     pub(super) source: Result<String, String>,
     /// Reasons why cheaper sources would not be used.
     pub(super) skipped: Vec<String>,
+    /// Bytes of the index, and those that pruning would free, as a running server knows them.
+    pub(super) index_bytes: Option<u64>,
+    pub(super) prunable_bytes: Option<u64>,
     /// Bytes of the node's block files, where they can be read.
     pub(super) blocks_bytes: Option<u64>,
     pub(crate) index: Store,
@@ -72,6 +75,8 @@ pub(super) struct Node {
     pub(super) other_network: Option<String>,
     /// Methods that this login may not call.
     pub(super) forbidden: Vec<&'static str>,
+    /// Peers that have all blocks, where it has deleted some; `None` where it has not, or the call is forbidden.
+    pub(super) full_peers: Option<usize>,
     /// Where it should publish ZMQ messages, and whether something listens there.
     pub(super) zmq: Option<(String, bool)>,
     /// Message that its chain is not that of its network.

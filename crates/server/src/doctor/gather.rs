@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use birdhouse_chain::source::{BlockSource, NodeError, SourceErrorKind};
 use birdhouse_chain::{Height, Profile, rebuild_advice};
 use birdhouse_net::Certificate as Pair;
-use birdhouse_node::{Chosen, KeptBlocks, NodeConf, PruneMode, Rpc, check_node, forked_chain};
+use birdhouse_node::{Chosen, KeptBlocks, NodeConf, PruneMode, Rpc, check_node, forked_chain, full_peers};
 use birdhouse_store::{SegmentOptions, SegmentStore, Store as _};
 use bitcoin::{BlockHash, Network};
 use nix::unistd::{AccessFlags, access};
@@ -142,6 +142,8 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
             node: None,
             source: source.map(|(.., source)| source.describe()).map_err(|error| format!("{error:#}")),
             skipped: Vec::new(),
+            index_bytes: index_bytes(&index, status),
+            prunable_bytes: None,
             blocks_bytes: build_space::block_bytes(blocks),
             index,
             other_indexes: network.and_then(|network| options.other_indexes(network)),
@@ -169,6 +171,8 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
         node: Some(node),
         source: source.map(|source| source.describe()),
         skipped,
+        index_bytes: index_bytes(&index, status),
+        prunable_bytes: status.and_then(|status| status["node_prunable_bytes"].as_u64()),
         blocks_bytes: build_space::block_bytes(&conf.blocks_dir),
         index,
         other_indexes: options.other_indexes(conf.network),
@@ -184,6 +188,8 @@ impl Bitcoin {
             node: None,
             source: Err(error),
             skipped: Vec::new(),
+            index_bytes: None,
+            prunable_bytes: None,
             blocks_bytes: None,
             index: Store::Absent,
             other_indexes: None,
@@ -202,9 +208,11 @@ fn node(conf: &NodeConf, rpc: &Rpc) -> Node {
         Err(error) if info.is_some() => Answer::Waiting(error.message),
         Err(error) => Answer::Silent(error.message),
     };
+    let has_deleted = matches!(&answer, Answer::Ready { kept, .. } if kept.first.0 > 0);
     let offset = rpc.call::<Value>("getnetworkinfo", &json!([])).ok().and_then(|info| info["timeoffset"].as_i64());
     Node {
         other_network: conf.other_network(),
+        full_peers: has_deleted.then(|| full_peers(rpc).ok()).flatten(),
         forbidden: if info.is_some() { forbidden(rpc) } else { Vec::new() },
         zmq: conf.zmq_sequence.clone().map(|addr| (addr.clone(), is_open(&addr))),
         fork: forked_chain(conf.network, |height| rpc.call::<BlockHash>("getblockhash", &json!([height])).ok()),
@@ -248,6 +256,13 @@ fn knows(rpc: &Rpc, height: u32, hash: &str) -> Option<bool> {
         Ok(theirs) => Some(theirs == hash),
         Err(NodeError::Rejected { .. }) => Some(false),
         Err(NodeError::Unavailable(_)) => None,
+    }
+}
+
+fn index_bytes(index: &Store, status: Option<&Value>) -> Option<u64> {
+    match index {
+        Store::Whole { bytes } => Some(*bytes),
+        _ => status?["index_bytes"].as_u64(),
     }
 }
 

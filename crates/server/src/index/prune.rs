@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use birdhouse_chain::{Height, Index, Profile, Snapshot};
-use birdhouse_node::{KeptBlocks, NodeDisk, PruneBounds, PrunePlan, Rpc, prune_blocks};
+use birdhouse_node::{FetchCounters, KeptBlocks, NodeDisk, PruneBounds, PrunePlan, Rpc, prune_blocks};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,8 @@ pub(crate) struct Pruner {
     pub(super) store: IndexStore,
     pub(super) profile: Profile,
     pub(super) bounds: PruneBounds,
+    /// Counters of the blocks that are fetched once they are deleted.
+    pub(crate) fetches: Arc<FetchCounters>,
     /// Held over a call, so that two do not delete for the same reason.
     pub(super) calling: Mutex<()>,
     /// The last look.

@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result, bail};
 use birdhouse_chain::source::{BlockSource, Node, SourceErrorKind};
 use birdhouse_chain::{BuildOptions, BuildReport, Height, Index, Profile, Waiting};
 use birdhouse_node::{
-    AwaitedSource, BlockFiles, CoreNode, Fetching, KeptBlocks, NodeConf, NodeOptions, PruneBounds, Rpc, ZmqSequence,
-    check_node,
+    AwaitedSource, BlockFiles, CoreNode, FetchCounters, Fetching, KeptBlocks, NodeConf, NodeOptions, PruneBounds, Rpc,
+    ZmqSequence, check_node,
 };
 use bitcoin::Network;
 use parking_lot::Mutex;
@@ -91,8 +91,9 @@ impl Setup {
         let index = Arc::new(index);
         let pruner = |node: &NodeAccess| {
             let (rpc, index, store) = (Arc::clone(&node.rpc), Arc::clone(&index), store.clone());
-            let bounds = prune_bounds(options);
-            Arc::new(Pruner { rpc, index, store, profile, bounds, calling: Mutex::default(), blocks: Mutex::default() })
+            let (bounds, fetches) = (prune_bounds(options), Arc::clone(&node.fetches));
+            let (calling, blocks) = (Mutex::default(), Mutex::default());
+            Arc::new(Pruner { rpc, index, store, profile, bounds, fetches, calling, blocks })
         };
         Ok(Self {
             pruner: node.as_ref().map(pruner),
@@ -281,6 +282,7 @@ pub(crate) struct NodeAccess {
     rpc: Arc<Rpc>,
     zmq_sequence: Option<String>,
     blocks_dir: PathBuf,
+    fetches: Arc<FetchCounters>,
 }
 
 impl NodeAccess {
@@ -335,7 +337,7 @@ fn with_node(options: &Options) -> Result<Parts> {
     let source = Fetching::new(source_of(&rpc, &conf, options)?, rpc.with_own_calls(CALLS_OF_FETCHES), &folder);
     // Nobody waits for the messages of a node that is polled.
     let zmq_sequence = conf.zmq_sequence.filter(|_| options.rpc_poll_secs.is_none());
-    let access = NodeAccess { rpc, zmq_sequence, blocks_dir: conf.blocks_dir };
+    let access = NodeAccess { rpc, zmq_sequence, blocks_dir: conf.blocks_dir, fetches: source.counters() };
     Ok((conf.network, Some(access), Arc::new(source)))
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{DerivedProgress, Index, MergeState, Syncing, Waiting};
 use birdhouse_net::Reads;
-use birdhouse_node::{CallCounts, Rpc};
+use birdhouse_node::{CallCounts, FetchCounts, Rpc};
 use birdhouse_relay::{Relay, RuleBook};
 use bitcoin::Network;
 use tokio::sync::Notify;
@@ -87,6 +87,8 @@ pub(super) struct BitcoinState {
     pub(super) node_calls: Option<CallCounts>,
     /// The node's blocks on its disk, as far as they are known.
     pub(super) node_blocks: Option<NodeBlocks>,
+    /// The blocks that the node had deleted and its peers have sent.
+    pub(super) fetches: Option<FetchCounts>,
     pub(super) cache_bytes: u64,
     /// Bytes on disk by table and array.
     pub(super) table_bytes: Vec<(String, u64)>,
@@ -140,6 +142,7 @@ impl Bitcoin {
             node,
             node_calls: self.node.as_ref().map(|(rpc, _)| rpc.calls()),
             node_blocks: self.pruner.as_ref().and_then(|pruner| pruner.blocks()),
+            fetches: self.pruner.as_ref().map(|pruner| pruner.fetches.counts()),
             cache_bytes: self.store.cache_bytes(),
             // Sizes that cannot be read are left out: the state is about everything else, too.
             table_bytes: self.store.sizes().unwrap_or_default(),

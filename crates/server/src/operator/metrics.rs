@@ -184,6 +184,19 @@ fn node(state: &BitcoinState, metrics: &mut MetricsWriter<'_>) -> Result {
     if let Some(tip) = state.node.and_then(|node| node.tip) {
         metrics.gauge("node_tip_height", "Height of the node at its last answer.", u64::from(tip.height.0))?;
     }
+    if let Some(fetches) = state.fetches {
+        metrics.counter(
+            "fetched_blocks",
+            "Blocks that a pruned node had deleted and a peer has sent.",
+            fetches.blocks,
+        )?;
+        metrics.counter(
+            "failed_fetches",
+            "Blocks that a pruned node had deleted and no peer has sent.",
+            fetches.failures,
+        )?;
+        metrics.gauge("fetched_bytes", "Bytes of old transactions that are kept of them.", fetches.kept_bytes)?;
+    }
     let Some(calls) = &state.node_calls else { return Ok(()) };
     metrics.counter("node_calls", "Calls to the node.", calls.calls)?;
     metrics.counter(

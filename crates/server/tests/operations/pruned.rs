@@ -160,6 +160,23 @@ fn wallets_and_explorers_get_old_transactions_from_the_peers_of_a_pruned_node() 
     assert_eq!((&shown["fee"], shown["vin"][0]["prevout"].is_null()), (&json!(0), true));
     assert_eq!(shown["unresolved"], true);
 
+    // The operator sees it. One block was fetched for each transaction.
+    let status = world.server.ctl_json(&["status"]);
+    assert_eq!(status["fetched_blocks"], wanted.len() + 1, "{status}");
+    assert!(
+        status["failed_fetches"].as_u64().unwrap() > 0 && status["fetched_bytes"].as_u64().unwrap() > 0,
+        "{status}"
+    );
+    let page = world.server.until("shows the blocks", || {
+        Some(world.server.get("/").body).filter(|page| page.contains("Old blocks from peers"))
+    });
+    assert!(page.contains("Both on disk") && page.contains("61 fetched"), "{page}");
+    let (done, frame) = world.server.run("top", &["--once"]);
+    assert!(done && frame.contains("61 fetched") && frame.contains("both disks"), "{frame}");
+    let (_, said) = world.server.run("doctor", &[]);
+    assert!(said.contains("old transactions are fetched from 1 of the node's peers"), "{said}");
+    assert!(said.contains("together "), "{said}");
+
     // Once fetched, they need no peer.
     world.node.rpc("disconnectnode", json!([format!("127.0.0.1:{}", world.peer_port)])).unwrap();
     for transaction in &wanted {
