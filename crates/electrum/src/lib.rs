@@ -115,4 +115,4 @@ pub use birdhouse_net::{Certificate, CertificateError, ConnectionInfo, Connectio
 pub use limits::{Limits, LimitsGiven, ScanKeys, ServerLimits, ServerLimitsGiven};
 pub use server::{Overview, Server};
 pub use service::{Counted, Histogram, Outcome};
-pub use settings::{Discovery, Host, Listener, PeerScope, Settings, TweakDialect};
+pub use settings::{Discovery, Host, Listener, PeerScope, Prefetch, Settings, TweakDialect};

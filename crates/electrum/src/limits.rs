@@ -162,6 +162,8 @@ fixed_bounds! {
     // As many transactions as a script has whose counts are not in the index.
     /// Transactions of such blocks that are fetched at once for one request.
     FETCHED_PARTS_MAX: usize = 512 => "error -102",
+    /// Transactions of such blocks that are fetched ahead for one connection, where `prefetch-removed-blocks` is on.
+    PREFETCHED_PARTS_MAX: usize = 512 => "further ones are fetched when the client asks for them",
     // What it needs may show only when it is read again.
     /// Times that blocks are fetched for one request.
     FETCHES_MAX: u32 = 8 => "error -102",

@@ -34,6 +34,8 @@ pub struct Settings {
     pub connections: Connections,
     /// Methods for wallets that read tweaks of silent payments and scan by themselves.
     pub tweak_dialect: TweakDialect,
+    /// Fetching of removed blocks ahead of the client.
+    pub prefetch: Prefetch,
     /// Bounds that all listeners share.
     pub limits: ServerLimits,
     /// Turns to read the index and to call the node; `None` makes those of [`ServerLimits::reads`], for this server
@@ -82,6 +84,15 @@ pub struct Discovery {
     pub scope: PeerScope,
 }
 
+/// Fetching of blocks that a pruned node has removed, before a client asks for what they hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefetch {
+    /// Only what a client asks for.
+    Off,
+    /// The blocks of every history that a client asks for.
+    On,
+}
+
 /// Addresses of other servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerScope {
@@ -103,6 +114,7 @@ impl Default for Settings {
             pages: WebPages::default(),
             connections: Connections::default(),
             tweak_dialect: TweakDialect::Off,
+            prefetch: Prefetch::Off,
             limits: ServerLimits::default(),
             reads: None,
             collect_time_max: Duration::from_micros(100),

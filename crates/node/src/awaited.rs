@@ -84,6 +84,10 @@ impl BlockSource for AwaitedSource {
         self.opened()?.fetch_removed(part)
     }
 
+    fn first_file(&self) -> SourceResult<u32> {
+        self.opened()?.first_file()
+    }
+
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
         self.opened()?.peek(position, offset, len)
     }

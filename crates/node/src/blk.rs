@@ -133,6 +133,10 @@ impl BlockSource for BlockFiles {
         self.opened().close_deleted();
     }
 
+    fn first_file(&self) -> SourceResult<u32> {
+        self.opened().first_file()
+    }
+
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
         self.opened().peek(position, offset, len)
     }

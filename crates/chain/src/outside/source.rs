@@ -156,6 +156,11 @@ pub trait BlockSource: Send + Sync {
         false
     }
 
+    /// Returns the number of the first block file that is left; 0 where none was removed, or where there are no files.
+    fn first_file(&self) -> SourceResult<u32> {
+        Ok(0)
+    }
+
     /// Brings back a part of a block of the chain that the node has removed, so that [`Self::read_part`] reads it. It
     /// takes milliseconds to some tens of seconds; those who want one block at a time wait for one attempt.
     ///

@@ -11,7 +11,7 @@ use crate::outside::BlockId;
 use crate::outside::source::BlockPart;
 use crate::rows::txpos::Span;
 use crate::rows::{Delta, Pack, bucket_key, bucket_of, header, recent_txnum, txnum, txnum_bytes, txpos};
-use crate::state::{ChainBlock, ConfirmedTransaction, MerkleBranch, Slot, Snapshot};
+use crate::state::{ChainBlock, ConfirmedTransaction, HistoryEntry, MerkleBranch, Slot, Snapshot};
 
 impl Snapshot {
     /// Returns a confirmed transaction; `None` if no block up to the tip holds it.
@@ -169,6 +169,25 @@ impl Snapshot {
     pub(super) fn proven_bytes(&self, txid: &Hash256, txnum: TxNum, block: &ChainBlock) -> Result<Vec<u8>> {
         let span = self.span_in_block(txnum, block)?;
         self.proven_span(txid, block, span)
+    }
+
+    /// Returns the parts of removed blocks that have transactions of a history, for
+    /// [`Index::fetch_removed`](crate::Index::fetch_removed).
+    pub fn removed_parts(&self, entries: &[HistoryEntry]) -> Result<Vec<BlockPart>> {
+        let first_file = self.shared.storage.source.first_file()?;
+        let file = |height| Some(self.headers.get(height)?.position?.file);
+        let removed = entries.iter().filter(|entry| file(entry.height).is_some_and(|file| file < first_file));
+        let wanted: Vec<_> = removed.map(|entry| (entry.txid.to_byte_array(), Some(entry.height))).collect();
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.find_txnums_in(&wanted)?.into_iter().flatten();
+        let part = |txnum| {
+            let (_, block) = self.block_of(txnum)?;
+            let Span { offset, len, .. } = self.span_in_block(txnum, block)?;
+            Ok(BlockPart { block: block.block_hash(), offset, len })
+        };
+        found.map(part).collect()
     }
 
     /// The bytes of the first live transactions with these txids, which prove them, up to the one with which they have

@@ -3,6 +3,7 @@
 mod connection_state;
 mod followers;
 mod owners;
+mod prefetches;
 mod subscriptions;
 
 pub(crate) use self::connection_state::{Admission, ConnectionState, Epoch, Settle};
@@ -18,6 +19,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout_at;
 
+use self::prefetches::Prefetches;
 use crate::limits::Limits;
 use crate::settings::Listener;
 use crate::silentpayments::Access;
@@ -40,6 +42,7 @@ pub(crate) struct Client {
     /// One permit for each request that is read and not yet answered.
     pub(crate) in_flight: Semaphore,
     in_flight_max: u32,
+    pub(crate) prefetches: Prefetches,
     state: Mutex<ConnectionState>,
 }
 
@@ -58,6 +61,7 @@ impl Client {
             tweaks_due: Notify::new(),
             in_flight: Semaphore::new(in_flight_max as usize),
             in_flight_max,
+            prefetches: Prefetches::default(),
             state: Mutex::new(ConnectionState::new()),
         })
     }

@@ -8,6 +8,7 @@ mod dispatch;
 
 mod call;
 mod inline;
+mod prefetch;
 mod read_queue;
 mod reading;
 mod replies;

@@ -47,7 +47,10 @@ impl Job {
     /// again.
     pub(super) fn finish(self: &Arc<Self>, index: usize, lane: Lane, step: Step) {
         match step {
-            Step::Done(result) => self.answer(index, lane, &result),
+            Step::Done(result) => {
+                self.prefetch(&result);
+                self.answer(index, lane, &result);
+            }
             Step::Ask(call) => drop(Handle::current().spawn(Arc::clone(self).ask(index, call))),
             Step::Fetch(parts) => drop(Handle::current().spawn(Arc::clone(self).read_again(index, lane, parts))),
         }

@@ -220,6 +220,10 @@ impl BlockSource for Opened {
         self.files.handles.close_deleted();
     }
 
+    fn first_file(&self) -> SourceResult<u32> {
+        Ok(self.folder().numbers()?.first().copied().unwrap_or(0))
+    }
+
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
         match self.files.part(position, offset, len) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -234,11 +238,11 @@ impl BlockSource for Opened {
         offset: u32,
         len: u32,
     ) -> SourceResult<Vec<u8>> {
+        let position = self.moved.lock().get(&hash).copied().or(position);
         let at_hint = match position {
             Some(position) => self.files.size_at(hash, position)?.map(|size| (position, size)),
             None => None,
         };
-        let position = self.moved.lock().get(&hash).copied().or(position);
         let beyond = |size| permanent(format!("failed to read {len} bytes at {offset} of block {hash}: it has {size}"));
         let Some((position, size)) = at_hint else {
             if position.is_some_and(|position| self.has_removed(position.file)) {

@@ -147,6 +147,10 @@ impl BlockSource for Fetching {
         self.source.close_deleted();
     }
 
+    fn first_file(&self) -> SourceResult<u32> {
+        self.source.first_file()
+    }
+
     fn peek(&self, position: FilePosition, offset: u32, len: u32) -> SourceResult<Option<Vec<u8>>> {
         self.source.peek(position, offset, len)
     }

@@ -172,6 +172,10 @@ pub(crate) struct Options {
     /// `prune=1` [default: none is deleted].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_NODE_PRUNE_KEEP", value_name = "SIZE")]
     pub(crate) node_prune_keep: Option<DiskSize>,
+    /// Fetching of deleted blocks of a pruned node as soon as a wallet asks for a history: peers of the node learn the
+    /// blocks of all histories, not only those of the transactions that wallets ask for [default: off].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_PREFETCH_REMOVED_BLOCKS", value_name = "SWITCH")]
+    pub(crate) prefetch_removed_blocks: Option<Switch>,
     /// Blocks below the last one that every index has which are kept [default: 1000].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_NODE_PRUNE_MARGIN", value_name = "BLOCKS", hide = true)]
     pub(crate) node_prune_margin: Option<u32>,
@@ -471,7 +475,7 @@ macro_rules! settings {
 settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
     rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, store, store_tls_ca, store_user, store_password_file, role, follow, replicas_addr, replicas_tls_addr, replica_secret_file, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
-    build_threads, cache_mib, reorg_depth_max, node_prune_keep, node_prune_margin, node_prune_step, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
+    build_threads, cache_mib, reorg_depth_max, node_prune_keep, prefetch_removed_blocks, node_prune_margin, node_prune_step, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
     tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, silent_payments, tweak_streams, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_writer, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
     relay_terms_of_service, relay_proxy_from, relay_private_messages,

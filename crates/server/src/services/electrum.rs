@@ -9,7 +9,7 @@ use anyhow::Result;
 use birdhouse_chain::Index;
 use birdhouse_clients::SlowKind;
 use birdhouse_dashboard::Status;
-use birdhouse_electrum::{Limits, Server, Settings, TweakDialect};
+use birdhouse_electrum::{Limits, Prefetch, Server, Settings, TweakDialect};
 use birdhouse_net::ConnectionInfo;
 use bitcoin::Network;
 
@@ -17,7 +17,7 @@ use super::Shared;
 use super::metrics_writer::{MetricsWriter, count_of};
 use super::rates::PerSecond;
 use super::service::{ELECTRUM, OnPanic, Overview, Service, Serving, Stopped, by_listener};
-use crate::config::{Options, TweakStreams};
+use crate::config::{Options, Switch, TweakStreams};
 use crate::index::Setup;
 use crate::sockets::{BoundListener, Plan, Sockets, listeners};
 
@@ -70,6 +70,9 @@ fn settings(options: &Options, network: Network) -> Result<Settings> {
         Some(TweakStreams::V1) => TweakDialect::V1,
         Some(TweakStreams::V2) => TweakDialect::V2,
     };
+    if options.prefetch_removed_blocks == Some(Switch::On) {
+        settings.prefetch = Prefetch::On;
+    }
     if settings.tweak_dialect != TweakDialect::Off {
         settings.server_version.push_str(TWEAKS_NAME);
     }

@@ -1,12 +1,14 @@
 //! A server beside a pruned node: what real clients ask for comes from the index, or from the node's peers.
 
+use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use birdhouse_testkit::bitcoind::free_port;
+use birdhouse_testkit::client::scripthash;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
 use bitcoin::consensus::encode::{serialize, serialize_hex};
-use bitcoin::{Block, Transaction};
+use bitcoin::{Block, OutPoint, Transaction};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -31,6 +33,10 @@ struct World {
 impl World {
     /// Starts a server beside a synced node, which then removes old blocks.
     fn new(seed: u64) -> Self {
+        Self::with(seed, &[])
+    }
+
+    fn with(seed: u64, envs: &[(&str, &str)]) -> Self {
         let mut chain = ChainBuilder::new(seed);
         mix::mature(&mut chain);
         while chain.height() < BLOCKS {
@@ -43,7 +49,7 @@ impl World {
         let peer = Bitcoind::start(Options::default().arg("-listen=1").arg(bind)).unwrap();
         chain.submit_to(&node).unwrap();
         chain.submit_to(&peer).unwrap();
-        let server = Birdhouse::start_with(&node, &[("BIRDHOUSE_REST_ADDR", "127.0.0.1:0")]);
+        let server = Birdhouse::start_with(&node, &[&[("BIRDHOUSE_REST_ADDR", "127.0.0.1:0")], envs].concat());
         node.rpc("pruneblockchain", json!([PRUNED])).unwrap();
         let info = node.rpc("getblockchaininfo", json!([])).unwrap();
         let first_kept = u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap();
@@ -112,6 +118,34 @@ fn a_running_server_says_that_the_node_has_deleted_the_next_block_and_goes_on_on
     world.chain.submit_to(&world.node).unwrap();
     world.server.until("goes on", || (health(&world.server)["height"] == world.chain.height()).then_some(()));
     world.server.until("is well", || (world.server.get("/health").status == 200).then_some(()));
+}
+
+#[test]
+fn a_history_has_its_removed_blocks_fetched_before_the_client_asks_if_the_setting_is_on() {
+    let world = World::with(483, &[("BIRDHOUSE_PREFETCH_REMOVED_BLOCKS", "on")]);
+    world.connect();
+    let (_, transaction) = world.removed().nth(40).unwrap();
+    let script = &transaction.output[0].script_pubkey;
+    let transactions = world.chain.blocks().iter().flat_map(|block| &block.txdata);
+    let outputs: HashSet<OutPoint> = transactions
+        .flat_map(|funding| (0..).zip(&funding.output).map(move |(vout, output)| (funding, vout, output)))
+        .filter(|(.., output)| output.script_pubkey == *script)
+        .map(|(funding, vout, _)| OutPoint { txid: funding.compute_txid(), vout })
+        .collect();
+    let in_history = |transaction: &Transaction| {
+        transaction.output.iter().any(|output| output.script_pubkey == *script)
+            || transaction.input.iter().any(|input| outputs.contains(&input.previous_output))
+    };
+    let removed = &world.chain.blocks()[1..world.first_kept as usize - 1];
+    let expected = removed.iter().filter(|block| block.txdata.iter().any(in_history)).count();
+    let mut wallet = world.server.client();
+    wallet.call("blockchain.scripthash.get_history", json!([scripthash(script.as_bytes())])).unwrap();
+    let fetched = || world.server.ctl_json(&["status"])["fetched_blocks"].as_u64().unwrap();
+    // A file has some blocks above the first height from which all are there.
+    world.server.until("fetches ahead", || (fetched() >= expected as u64).then_some(()));
+    world.node.rpc("disconnectnode", json!([format!("127.0.0.1:{}", world.peer_port)])).unwrap();
+    let raw = wallet.call("blockchain.transaction.get", json!([transaction.compute_txid().to_string()])).unwrap();
+    assert_eq!(raw, serialize_hex(transaction));
 }
 
 #[test]
