@@ -1,8 +1,8 @@
 //! Blocks that a pruned node has removed, fetched before a client asks for the transactions of a history in them.
 //!
-//! A wallet that is restored asks for histories first, and for their transactions later, in its own order and so many
-//! at a time. Until then the blocks of one history after the other are fetched, in turns of the client; what it asks
-//! for meanwhile has turns left. It ends with the connection.
+//! A wallet that is restored asks for histories first, and for their transactions later, some of them one by one. Until
+//! then the blocks of its histories are fetched, in turns of the client; what it asks for meanwhile has turns left. It
+//! ends with the connection.
 
 use std::sync::{Arc, Weak};
 

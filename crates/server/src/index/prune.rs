@@ -193,12 +193,12 @@ impl Pruner {
     ) -> Result<Option<Pruned>, String> {
         let _calling = self.calling.lock();
         let Ok(node) = NodeDisk::of(&self.rpc) else { return Ok(None) };
-        let prunable_bytes = match self.blocks().filter(|_| summed.is_some_and(|at| now - at < SUM_AGAIN)) {
-            Some(before) => before.prunable_bytes,
-            None => {
-                *summed = Some(now);
-                self.offer_of(&node, 0).ok().map(|offer| offer.plan.freed_bytes)
-            }
+        let before = self.blocks().filter(|_| summed.is_some_and(|at| now - at < SUM_AGAIN));
+        let prunable_bytes = if let Some(before) = before {
+            before.prunable_bytes
+        } else {
+            *summed = Some(now);
+            self.offer_of(&node, 0).ok().map(|offer| offer.plan.freed_bytes)
         };
         *self.blocks.lock() = Some(NodeBlocks { bytes: node.bytes, first: node.kept.first, prunable_bytes });
         let pruned = keep_bytes.map(|keep_bytes| self.prune_of(&node, keep_bytes)).transpose();

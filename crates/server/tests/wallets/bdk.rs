@@ -18,7 +18,7 @@ const STOP_GAP: usize = 10;
 const BATCH: usize = 5;
 const PATIENCE: Duration = Duration::from_mins(1);
 
-type Client = BdkElectrumClient<RawClient<ElectrumPlaintextStream>>;
+pub(super) type Client = BdkElectrumClient<RawClient<ElectrumPlaintextStream>>;
 
 /// Sums in satoshi, as the wallet counts them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -92,12 +92,12 @@ fn bdk_scans_and_syncs_confirmed_and_unconfirmed_coins() {
     assert_eq!(shown(&wallet), Shown { confirmed: 360_000 - paid, pending: 0, own_pending: 0, heights });
 }
 
-fn wallet() -> Wallet {
+pub(super) fn wallet() -> Wallet {
     let [external, internal] = [0, 1].map(|chain| format!("wpkh({KEY}/84'/1'/0'/{chain}/*)"));
     Wallet::create(external, internal).network(Network::Regtest).create_wallet_no_persist().unwrap()
 }
 
-fn script(wallet: &Wallet, index: u32) -> ScriptBuf {
+pub(super) fn script(wallet: &Wallet, index: u32) -> ScriptBuf {
     wallet.peek_address(KeychainKind::External, index).script_pubkey()
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{World, node_with, serve};
 
 /// A native segwit wallet with a seed in Electrum's own format.
-const SEED: &str = "rhythm husband shell denial whisper apology impose spare power wide link benefit";
+pub(super) const SEED: &str = "rhythm husband shell denial whisper apology impose spare power wide link benefit";
 const COIN_SAT: u64 = 100_000_000;
 
 /// Heights by txid, as text.
@@ -116,7 +116,7 @@ fn shows(electrum: &mut Electrum, sat: u64, history: &History) {
 }
 
 /// Returns the confirmed transactions of the wallet, whose merkle proofs it has checked.
-fn confirmed(history: &Value) -> History {
+pub(super) fn confirmed(history: &Value) -> History {
     let entries = history["transactions"].as_array().unwrap().iter();
     let entry = |entry: &Value| {
         let height = u32::try_from(entry["height"].as_i64()?).ok().filter(|height| *height > 0)?;
@@ -125,7 +125,7 @@ fn confirmed(history: &Value) -> History {
     entries.filter_map(entry).collect()
 }
 
-fn balance_sat(coins: &Value) -> u64 {
+pub(super) fn balance_sat(coins: &Value) -> u64 {
     let amount = bitcoin::Amount::from_str_in(coins.as_str().unwrap(), bitcoin::Denomination::Bitcoin);
     amount.unwrap().to_sat()
 }

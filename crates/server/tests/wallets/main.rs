@@ -9,6 +9,7 @@ mod electrum_live;
 mod electrum_wallet;
 mod facts;
 mod mempool_space;
+mod old_blocks;
 mod reference;
 mod sparrow;
 

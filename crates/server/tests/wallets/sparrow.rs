@@ -134,7 +134,7 @@ fn ids(text: &str) -> BTreeSet<u64> {
 }
 
 /// Sparrow's state of one wallet.
-struct Sparrow {
+pub(super) struct Sparrow {
     wire: Wire,
     /// Scripts of one key purpose, in the order of their derivation.
     scripts: Vec<ScriptBuf>,
@@ -146,9 +146,16 @@ struct Sparrow {
 }
 
 impl Sparrow {
-    fn open(port: u16, scripts: Vec<ScriptBuf>) -> Self {
+    pub(super) fn open(port: u16, scripts: Vec<ScriptBuf>) -> Self {
         let (statuses, histories) = (Vec::new(), BTreeMap::new());
         Self { wire: Wire::connect(port), scripts, statuses, histories, headers: BTreeMap::new(), txs: BTreeMap::new() }
+    }
+
+    /// Greets the server, loads the wallet, and returns the ids of its transactions.
+    pub(super) fn load_all(&mut self) -> BTreeSet<String> {
+        self.wire.call("server.version", &json!(["Sparrow", ["1.3", "1.4.2"]]));
+        self.load();
+        self.txs.keys().cloned().collect()
     }
 
     /// Subscribes one gap limit after the other until the last one is unused, and fetches changed histories.

@@ -4,4 +4,5 @@ pub mod asked;
 pub mod attack;
 pub mod hooked_store;
 pub mod priority;
+pub mod slow_link;
 pub mod small_disk;
