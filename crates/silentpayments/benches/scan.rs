@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use birdhouse_silentpayments::{Engine, Path, Row, ScanKey};
+use birdhouse_silentpayments::{Engine, Path, Row, ScanKey, Scanner};
 use nix::time::ClockId;
 use secp256k1::{PublicKey, SECP256K1, Scalar, SecretKey};
 
@@ -15,6 +15,9 @@ const TURNS: usize = 7;
 const ROWS: usize = 16_384;
 /// Rows of those paths that take ten times as long.
 const SLOW_ROWS: usize = 2_048;
+/// Rows of scans of a transaction in the mempool, or of small blocks, and the scans of a turn.
+const FEW: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 64];
+const SCANS: usize = 100;
 
 fn main() {
     let tweaks = tweaks();
@@ -42,9 +45,25 @@ fn main() {
     for (engine, times) in engines.iter().zip(paths) {
         print(&format!("{:?}, with the candidate of change", engine.path()), median(times), library);
     }
+    println!("microseconds of a scan of few rows");
+    for few in FEW {
+        let time = |(engine, scanner): (&Engine, &Scanner)| {
+            format!("{:?} {:.1}", engine.path(), microseconds(scanner, &rows[..few]))
+        };
+        let times: Vec<_> = engines.iter().zip(&scanners).map(time).collect();
+        println!("{few:>4} rows: {}", times.join(", "));
+    }
     if engines.len() < 3 {
         println!("skipped: a path that this processor lacks");
     }
+}
+
+/// Microseconds of one scan.
+fn microseconds(scanner: &Scanner, rows: &[Row<'_>]) -> f64 {
+    let scan_often = || (0..SCANS).map(|_| scanner.scan(rows).expect("tweaks are points").len()).sum::<usize>();
+    let mut times: Vec<_> = (0..TURNS).map(|_| cpu_time(SCANS, scan_often)).collect();
+    times.sort_unstable();
+    times[TURNS / 2].as_secs_f64() * 1e6
 }
 
 fn print(name: &str, time: Duration, library: Duration) {

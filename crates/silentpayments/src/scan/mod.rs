@@ -46,6 +46,10 @@ use crate::scan::schedule::Schedule;
 use crate::scan::table::{Table, point, point_of};
 use crate::transaction::{Eligible, Factors, Summed, TWEAK_BYTES};
 
+/// Rows that complete formulas scan in less time than a batch, which pays for all of its inversions: one row takes 44 us
+/// instead of 227, and five as long (`cargo bench -p birdhouse-silentpayments`).
+const FEW_ROWS: usize = 4;
+
 /// A way to compute candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
@@ -178,7 +182,8 @@ impl Scanner {
     pub fn scan(&self, rows: &[Row<'_>]) -> Result<Vec<usize>, DamagedTweak> {
         let tweaks: Vec<_> = rows.iter().map(|row| row.tweak).collect();
         let each = 1 + self.key.labels().len();
-        let (x, complete) = match self.candidates(&tweaks)? {
+        let batches = if rows.len() > FEW_ROWS { self.candidates(&tweaks)? } else { None };
+        let (x, complete) = match batches {
             Some(Candidates { x, exceptions }) => (x, exceptions),
             None => (Vec::new(), (0..rows.len()).collect()),
         };

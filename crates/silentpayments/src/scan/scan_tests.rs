@@ -133,7 +133,9 @@ fn any_number_of_rows_is_scanned() {
         for rows in (0..40).chain([255, 256, 257, 1_023, 1_024, 1_025, 1_031, 2_100]) {
             assert_eq!(check(&scanner, &tweaks[..rows]), []);
         }
-        check_hits(&scanner, &tweaks[..100]);
+        for rows in (0..=FEW_ROWS + 1).chain([100]) {
+            check_hits(&scanner, &tweaks[..rows]);
+        }
     }
 }
 

@@ -159,12 +159,16 @@ fn scans_hit_the_rows_with_payments_on_every_path() {
         let Some(tweak) = vector.tweak else { continue };
         let prefixes: Vec<[u8; 4]> = vector.outputs.iter().map(|key| key[..4].try_into().unwrap()).collect();
         let rows = [Row { tweak: &tweak, prefixes: &[] }, Row { tweak: &tweak, prefixes: &prefixes }];
+        // Few rows have no batch.
+        let many = rows.repeat(5);
         let is_paid = vector.payments != Payments::Exact(Vec::new());
         for engine in &engines {
             let receiver = &vector.receiver;
             let key = ScanKey::new(&receiver.scan, &receiver.spend.serialize(), &receiver.labels).unwrap();
-            let hits = engine.scanner(key).scan(&rows).unwrap();
-            assert_eq!(hits, if is_paid { &[1][..] } else { &[] }, "case {} by {:?}", vector.case, engine.path());
+            let scanner = engine.scanner(key);
+            let [few, hits] = [&rows[..], &many].map(|rows| scanner.scan(rows).unwrap());
+            assert_eq!(few, if is_paid { &[1][..] } else { &[] }, "case {} by {:?}", vector.case, engine.path());
+            assert_eq!(hits, if is_paid { &[1, 3, 5, 7, 9][..] } else { &[] }, "case {}", vector.case);
         }
     }
 }
