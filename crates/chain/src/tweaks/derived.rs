@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use birdhouse_silentpayments::{Eligible, Engine, TWEAK_BYTES};
+use birdhouse_silentpayments::{Eligible, Engine};
 use birdhouse_store::ArraySpec;
 use bitcoin::Network;
 
@@ -10,6 +10,7 @@ use crate::block::{BlockError, ProvedBlock, ProvedTransaction};
 use crate::derived::{Derived, DerivedArray, Records};
 use crate::names::Height;
 use crate::outside::BlockId;
+use crate::tweaks::record::{TRANSACTION_BYTES, Transaction};
 use crate::tweaks::transaction;
 use crate::tweaks::value_class::ValueClass;
 
@@ -25,7 +26,6 @@ pub(super) const PREFIXES: usize = 1;
 pub(super) const OUTPUTS: usize = 2;
 
 /// Bytes of the records.
-pub(super) const TRANSACTION_BYTES: usize = TWEAK_BYTES + 2 + 2 + 1;
 pub(super) const PREFIX_BYTES: usize = 4;
 pub(super) const OUTPUT_BYTES: usize = (32 - PREFIX_BYTES) + VOUT_BYTES + VALUE_BYTES;
 pub(super) const VOUT_BYTES: usize = 3;
@@ -73,8 +73,8 @@ impl Derived for Computation {
 
     fn format(&self) -> u8 {
         match self.detail {
-            TweakDetail::Scan => 1,
-            TweakDetail::Full => 2,
+            TweakDetail::Scan => 3,
+            TweakDetail::Full => 4,
         }
     }
 
@@ -114,11 +114,13 @@ fn push(arrays: &mut [Vec<u8>], transaction: &ProvedTransaction<'_>, eligible: &
     let largest = eligible.outputs.iter().map(|output| value(output.vout)).max().unwrap_or_default();
     // A block has fewer transactions and fewer taproot outputs: 4 million units of weight, 240 and 172 for each.
     let narrow = |count: usize| u16::try_from(count).expect("a block has fewer than 2^16");
-    let record = &mut arrays[TRANSACTIONS];
-    record.extend(eligible.tweak);
-    record.extend(narrow(transaction.index).to_le_bytes());
-    record.extend(narrow(eligible.outputs.len()).to_le_bytes());
-    record.push(ValueClass::of(largest).0);
+    let record = Transaction {
+        tweak: eligible.tweak,
+        position: narrow(transaction.index),
+        fan: narrow(eligible.outputs.len()),
+        largest: ValueClass::of(largest),
+    };
+    arrays[TRANSACTIONS].extend(record.encode());
     for output in &eligible.outputs {
         let (prefix, rest) = output.key.split_at(PREFIX_BYTES);
         arrays[PREFIXES].extend(prefix);

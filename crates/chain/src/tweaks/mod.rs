@@ -5,13 +5,14 @@
 //! outputs. The index keeps the tweak and the first bytes of each taproot key, in the order of the chain:
 //!
 //! ```text
-//! array `silent-transaction`  tweak 33, index in its block u16 LE, number of taproot outputs u16 LE, value class u8
+//! array `silent-transaction`  the tweak with a class 33, index in its block u16 LE, number of taproot outputs u16 LE
 //! array `silent-prefix`       for each taproot output: the first 4 bytes of its key
 //! array `silent-output`       with outputs: rest of the key 28, vout u24 LE, satoshis u56 LE
 //! ```
 //!
 //! The value class ([`ValueClass`]) is that of the transaction's largest taproot output. `transaction` computes the
-//! tweak, `derived` the records; `index` and `rows` read them, and `find` finds the transactions that pay a key.
+//! tweak, `derived` the records, of which `record` draws the first; `index` and `rows` read them, and `find` finds the
+//! transactions that pay a key.
 //!
 //! A scan looks at output 0 of each key, by its first bytes. A hit is then proved by the transaction itself. Whoever
 //! leaves transactions out, by value say, must leave out whole ones: without output 0 nobody finds output 1.
@@ -20,6 +21,7 @@ mod derived;
 mod find;
 mod index;
 mod outputs;
+mod record;
 mod rows;
 mod transaction;
 mod value_class;

@@ -5,9 +5,8 @@ use birdhouse_store::ArraySpec;
 
 use crate::error::{Error, Result};
 use crate::names::Height;
-use crate::tweaks::derived::{
-    OUTPUT, OUTPUT_BYTES, PREFIX, PREFIX_BYTES, TRANSACTION, TRANSACTION_BYTES, VALUE_BYTES, VOUT_BYTES,
-};
+use crate::tweaks::derived::{OUTPUT, OUTPUT_BYTES, PREFIX, PREFIX_BYTES, TRANSACTION, VALUE_BYTES, VOUT_BYTES};
+use crate::tweaks::record::Transaction;
 use crate::tweaks::value_class::ValueClass;
 
 /// The rows of consecutive blocks.
@@ -16,7 +15,7 @@ pub struct TweakRows {
     start: Height,
     /// Number of transactions up to the end of each block.
     ends: Vec<usize>,
-    transactions: Vec<[u8; TRANSACTION_BYTES]>,
+    transactions: Vec<Transaction>,
     prefixes: Vec<[u8; PREFIX_BYTES]>,
     outputs: Option<Vec<[u8; OUTPUT_BYTES]>>,
 }
@@ -74,11 +73,11 @@ impl TweakRows {
         let rows = Self {
             start,
             ends,
-            transactions: records(transactions),
+            transactions: transactions.as_chunks().0.iter().map(Transaction::decode).collect(),
             prefixes: records(prefixes),
             outputs: outputs.map(records),
         };
-        let fans = rows.transactions.iter().map(|record| usize::from(fan(record))).sum();
+        let fans = rows.transactions.iter().map(|transaction| usize::from(transaction.fan)).sum();
         check(TRANSACTION, rows.transactions.len(), rows.ends.last().copied().unwrap_or_default())?;
         check(PREFIX, rows.prefixes.len(), fans)?;
         check(OUTPUT, rows.outputs.as_ref().map_or(fans, Vec::len), fans)?;
@@ -98,20 +97,20 @@ impl TweakRows {
     /// Returns the rows, in the order of the chain.
     pub fn iter(&self) -> impl Iterator<Item = TweakRow<'_>> {
         let (mut block, mut output) = (0, 0);
-        self.transactions.iter().enumerate().map(move |(index, record)| {
+        self.transactions.iter().enumerate().map(move |(index, transaction)| {
             while index >= self.ends[block] {
                 block += 1;
             }
             let height = Height(self.start.0 + u32::try_from(block).expect("heights fit 32 bits"));
-            let outputs = output..output + usize::from(fan(record));
+            let outputs = output..output + usize::from(transaction.fan);
             output = outputs.end;
             let prefixes = &self.prefixes[outputs.clone()];
             let records = self.outputs.as_ref().map(|records| &records[outputs]);
             TweakRow {
                 height,
-                position: u16::from_le_bytes([record[TWEAK_BYTES], record[TWEAK_BYTES + 1]]).into(),
-                tweak: record.first_chunk().expect("a record begins with a tweak"),
-                largest: ValueClass(record[TRANSACTION_BYTES - 1]),
+                position: transaction.position.into(),
+                tweak: &transaction.tweak,
+                largest: transaction.largest,
                 prefixes,
                 outputs: records.map(|records| TweakOutputs { prefixes, records }),
             }
@@ -134,11 +133,6 @@ impl<'a> TweakOutputs<'a> {
             TweakOutput { vout: u32::from_le_bytes(vout_bytes), key, value: u64::from_le_bytes(value_bytes) }
         })
     }
-}
-
-/// Returns the number of taproot outputs of a record.
-fn fan(record: &[u8; TRANSACTION_BYTES]) -> u16 {
-    u16::from_le_bytes([record[TWEAK_BYTES + 2], record[TWEAK_BYTES + 3]])
 }
 
 fn records<const LEN: usize>(bytes: &[u8]) -> Vec<[u8; LEN]> {
