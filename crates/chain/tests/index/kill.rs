@@ -81,8 +81,8 @@ impl Home {
 }
 
 /// The chains that a node has one after the other.
-struct World {
-    chains: Vec<Vec<Block>>,
+pub(crate) struct World {
+    pub(crate) chains: Vec<Vec<Block>>,
 }
 
 impl World {
@@ -97,7 +97,7 @@ impl World {
     }
 
     /// Writes each block once, and each chain as the list of its hashes. A writer would take a second to make them.
-    fn write(&self, folder: &Path) {
+    pub(crate) fn write(&self, folder: &Path) {
         let unique: BTreeMap<BlockHash, &Block> =
             self.chains.iter().flatten().map(|block| (block.block_hash(), block)).collect();
         fs::write(folder.join("blocks"), unique.into_values().flat_map(serialize).collect::<Vec<u8>>()).unwrap();
@@ -109,7 +109,7 @@ impl World {
         fs::write(folder.join("chains"), lines.join("\n")).unwrap();
     }
 
-    fn read(folder: &Path) -> Self {
+    pub(crate) fn read(folder: &Path) -> Self {
         let bytes = fs::read(folder.join("blocks")).unwrap();
         let (mut rest, mut blocks) = (bytes.as_slice(), BTreeMap::new());
         while !rest.is_empty() {
@@ -124,7 +124,7 @@ impl World {
     }
 
     /// A node that knows the blocks of all chains, and has the chain with this number.
-    fn node(&self, number: usize) -> Arc<MemoryNode> {
+    pub(crate) fn node(&self, number: usize) -> Arc<MemoryNode> {
         let node = Arc::new(MemoryNode::default());
         self.chains.iter().chain([&self.chains[number]]).for_each(|chain| node.follow(chain));
         node

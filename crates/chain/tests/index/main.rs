@@ -17,5 +17,6 @@ mod merges;
 mod overwritten;
 mod power_cut;
 mod spenders;
+mod tweak_kills;
 mod tweaks;
 mod work_budget;
