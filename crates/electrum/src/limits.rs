@@ -93,8 +93,8 @@ bounds! {
         client_silent_subscriptions: Option<usize> = Some(200) => "the request gets error -32602",
         /// Histories of silent payments of one client that are scanned, or wait for their turn.
         client_silent_scans: Option<usize> = Some(20) => "the request gets error -32602",
-        /// Answers while the node downloads the chain and the index is more than 1000 blocks behind it: "serve" (as of
-        /// the block that it has reached), "refuse".
+        /// Answers of an index that is first built, or more than 1000 blocks behind a node that downloads the chain:
+        /// "serve" (as of the block that it has reached), "refuse".
         answer_while_building: OldAnswers = OldAnswers::Refuse => "refuse: error -102 \"indexing, .. %\"",
         /// Bytes of the blocks of tweaks (Cake Wallet's dialect) that one request asks for, several blocks together, as
         /// long as none is left out.

@@ -34,8 +34,8 @@ bounds! {
         /// Time to read an answer that is made meanwhile, or a message of a WebSocket. A client that reads slowly keeps
         /// replaced files on disk at most this long.
         download_timeout: Duration = Duration::from_hours(1) => "the connection is closed",
-        /// Answers while the node downloads the chain and the index is more than 1000 blocks behind it: "serve" (as of
-        /// the block that it has reached), "refuse". Requests over loopback are answered in any case.
+        /// Answers of an index that is first built, or more than 1000 blocks behind a node that downloads the chain:
+        /// "serve" (as of the block that it has reached), "refuse". Requests over loopback are answered in any case.
         answer_while_building: OldAnswers = OldAnswers::Refuse => "refuse: status 503",
         /// Bytes of a request's body.
         body_bytes: usize = 1_000_000 => "status 413",

@@ -161,6 +161,7 @@ fn options(plan: &Plan, name: &str) -> BuildOptions {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         memory_bytes: MEMORY_BYTES,
         temp_bytes: u64::MAX,
+        early_percent: BuildOptions::EARLY_PERCENT,
         reorg_blocks: BuildOptions::REORG_BLOCKS,
     }
 }

@@ -4,13 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use birdhouse_store::Store;
+use parking_lot::Mutex;
 
 use crate::build::options::BuildOptions;
 use crate::build::progress::Progress;
 use crate::build::temp_files;
 use crate::derived::DerivedIndex;
+use crate::error::Result;
 use crate::names::Height;
 use crate::outside::{BlockId, BlockMeta, BlockSource};
+use crate::state::{Manifest, Slots};
 
 /// One build of `chain` into `store`.
 pub(crate) struct Build<'a> {
@@ -23,6 +26,10 @@ pub(crate) struct Build<'a> {
     pub(crate) progress: &'a Progress,
     /// Derived indexes that take the blocks which the build reads.
     pub(crate) derived: &'a [Arc<DerivedIndex>],
+    /// The slots of what readers see.
+    pub(crate) slots: &'a Mutex<Slots>,
+    /// Shows readers the early rows of a published manifest, or none.
+    pub(crate) answer: &'a (dyn Fn(&Manifest) -> Result<()> + Sync),
 }
 
 impl Build<'_> {

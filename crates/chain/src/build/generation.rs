@@ -51,8 +51,9 @@ pub(super) struct Generation<'a> {
 }
 
 impl Generation<'_> {
-    /// Pass 1, window by window, until the chain ends or the spool is full. Returns the height after the last block.
-    pub(super) fn read(&self) -> Result<Height> {
+    /// Pass 1, window by window, until the height `limit` or until the spool is full. Returns the height after the last
+    /// block.
+    pub(super) fn read(&self, limit: Height) -> Result<Height> {
         let Build { source, chain, options, progress, .. } = *self.build;
         let spool_bytes_max = self.spool_bytes_max;
         let block_bytes_min = bytes(chain) / GENERATIONS_MAX;
@@ -69,8 +70,8 @@ impl Generation<'_> {
             progress,
             takings: &takings,
         };
-        while (at.0 as usize) < chain.len() {
-            let end = window_end(chain, at, WINDOW_BYTES.min(spool_bytes_max / 2));
+        while at < limit {
+            let end = window_end(&chain[..limit.0 as usize], at, WINDOW_BYTES.min(spool_bytes_max / 2));
             emit.run(&source.units(chain, at..end), options.threads)?;
             at = end;
             let left = u32::try_from(chain.len()).expect("heights fit 32 bits") - at.0;

@@ -19,8 +19,11 @@
 //! will take, at least an eighth of the first, so the disk is at its fullest at the end. Generations are few, because
 //! each one repeats the keys of the scripts that it touches: two fifths of the bytes of a run. A chain in one
 //! generation needs no runs. A reorg during the merge is followed after the build.
+//!
+//! The first blocks of a chain that takes several generations answer early ([`early`]).
 
 mod context;
+mod early;
 mod emit;
 mod funding;
 mod generation;
@@ -52,24 +55,22 @@ pub(crate) use self::spool::Spool;
 
 use std::fs;
 
+use crate::build::early::{first_unanswered, start_of};
 use crate::build::generation::{Generation, RECORDS_PER_SCRIPT, RUNS, SCRIPT_PARTITIONS, TIP, bytes};
 use crate::build::rows::{Rows, STEPS, layout};
-use crate::build::runs::RunHead;
+use crate::build::runs::{RUN_BYTES_PER_SCRIPT, RunHead};
 use crate::build::spool::Positions;
 use crate::build::txids::{TxHashes, Txids};
 use crate::error::{Error, Result};
 use crate::names::{Height, Keyer, Profile, TxNum};
 use crate::outside::BlockMeta;
-use crate::rows::{TABLES, txid};
-use crate::state::{Manifest, Merging, State};
+use crate::rows::txid;
+use crate::state::{Manifest, Merging, Slot, State};
 
 pub(crate) use context::Build;
 pub use options::{BuildOptions, BuildReport};
 pub use progress::{Phase, Progress};
 pub(crate) use temp_files::remove_leftovers;
-
-/// Bytes of runs for one script, about: it sets the size of buckets.
-const RUN_BYTES_PER_SCRIPT: u64 = 26;
 
 impl Build<'_> {
     /// Builds from the last generation that `manifest` names. Returns the manifest of the finished index.
@@ -83,49 +84,56 @@ impl Build<'_> {
             Profile::Lean => Txids::Hashes(TxHashes::open(self, manifest.key_length, tip_start)?),
         };
         let mut manifest = self.resume(manifest, &txids)?;
+        (self.answer)(&manifest)?;
         let keyer = Keyer::new(manifest.secret, manifest.key_length);
         remove_leftovers(&self.options.temp_dir, manifest.built)?;
         let scripts = Spool::create(&self.options.temp_dir, "scripts", SCRIPT_PARTITIONS)?;
+        let early_ends = early::ends(&first_txnums, bytes(self.chain), self.options);
+        let rows = |pack, delta, heights| Rows {
+            build: self,
+            first_txnums: &first_txnums,
+            keyer: &keyer,
+            txids: &txids,
+            pack,
+            delta,
+            heights,
+        };
+        let chain_end = Height(u32::try_from(self.chain.len()).expect("heights fit 32 bits"));
         loop {
-            let rows = |(pack, delta)| Rows {
-                build: self,
-                first_txnums: &first_txnums,
-                keyer: &keyer,
-                txids: &txids,
-                pack,
-                delta,
-            };
+            let unanswered = |manifest: &Manifest| first_unanswered(manifest)..chain_end;
             if let State::Merging(merging) = manifest.state {
                 self.progress.start_rows(merging.partitions.into(), STEPS as u64);
                 let pack = *manifest.packs.first().expect("a build that merges has a pack");
                 let delta = *manifest.deltas.first().expect("a build that merges has a delta");
-                let report = rows((pack, delta)).of_runs(merging, &mut manifest)?;
+                let report = rows(pack, delta, unanswered(&manifest)).of_runs(merging, &mut manifest)?;
                 return self.end(manifest, report);
             }
+            if early::is_due(&early_ends, &manifest) {
+                self.publish_early(&mut manifest, rows)?;
+            }
             let generation = self.begin(&manifest, &first_txnums, &keyer, &txids, &scripts)?;
-            let end = generation.read()?;
+            let next_early = early_ends.iter().find(|end| **end > generation.start);
+            let end = generation.read(*next_early.unwrap_or(&chain_end))?;
             manifest.built += 1;
             manifest.next = first_txnums[end.0 as usize];
-            let is_last = end.0 as usize == self.chain.len();
+            let is_last = end == chain_end;
             // A generation before this one has packed its blocks.
             let packed = self.chain.len().saturating_sub(self.tip_blocks as usize).max(generation.start.0 as usize);
             let packs_end = first_txnums[packed];
-            if is_last {
-                TABLES.iter().try_for_each(|table| self.store.clear(*table))?;
-            }
             if is_last && manifest.built == 1 {
                 self.progress.start_rows(0, STEPS as u64);
                 let records = scripts.bytes() / size_of::<Record>() as u64;
                 let scripts_about = records / RECORDS_PER_SCRIPT;
-                let rows = rows(layout(&manifest, packs_end, scripts_about));
+                let (pack, delta) = layout(&manifest, packs_end, scripts_about, self.empty_slots(&manifest)?);
+                let rows = rows(pack, delta, unanswered(&manifest));
                 let report = rows.of_spool(&scripts, &generation.positions, &mut manifest)?;
                 return self.end(manifest, report);
             }
             let tip = self.id(Height(end.0 - 1));
             if is_last {
                 generation.write_runs(Some(packs_end), manifest.key_length)?;
-                let (pack, delta) =
-                    layout(&manifest, packs_end, self.run_bytes(manifest.built)? / RUN_BYTES_PER_SCRIPT);
+                let scripts_about = self.run_bytes(manifest.built)? / RUN_BYTES_PER_SCRIPT;
+                let (pack, delta) = layout(&manifest, packs_end, scripts_about, self.empty_slots(&manifest)?);
                 (manifest.packs, manifest.deltas) = (vec![pack], vec![delta]);
                 manifest.state = State::Merging(Merging { tip, partitions: 0, scripts: 0 });
             } else {
@@ -204,6 +212,7 @@ impl Build<'_> {
             (true, true, true) => "it began with block files and goes on without, or the other way round",
         };
         tracing::warn!(reason = lost, "restarting the build from the first block");
+        self.slots.lock().retire(manifest.early.iter().flat_map(Slot::of_early));
         let manifest = Manifest::new(manifest.profile, manifest.secret, manifest.genesis);
         // Published before the files are removed, so that no manifest names files that are gone.
         self.store.publish(&manifest.encode())?;
@@ -233,14 +242,6 @@ impl Build<'_> {
             fs::metadata(&path).map(|file| file.len()).map_err(Error::io("read", &path))
         };
         files.map(bytes).sum()
-    }
-}
-
-/// The first block that no finished generation holds.
-fn start_of(manifest: &Manifest) -> Height {
-    match manifest.state {
-        State::Building(tip) | State::Merging(Merging { tip, .. }) => Height(tip.height.0 + 1),
-        State::Empty | State::Ready(_) => Height(0),
     }
 }
 

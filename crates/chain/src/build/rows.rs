@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::names::{Height, Keyer, TxNum};
 use crate::rows;
 use crate::rows::{Delta, HeaderRow, Pack, bucket_bits, recent_txnum, script, txnum};
-use crate::state::{Manifest, Merging, State};
+use crate::state::{Manifest, Merging, Slot, State};
 
 /// Bits of the hash that choose the partition of a transaction's record.
 const TXID_PARTITION_BITS: u32 = 8;
@@ -52,6 +52,8 @@ pub(super) struct Rows<'a> {
     pub(super) txids: &'a Txids<'a>,
     pub(super) pack: Pack,
     pub(super) delta: Delta,
+    /// Blocks whose own rows it writes. The rows of scripts and of transactions are those of all blocks before the end.
+    pub(super) heights: Range<Height>,
 }
 
 /// Rows of scripts that are written and not loaded yet.
@@ -62,11 +64,19 @@ struct Written {
     scripts: AtomicU64,
 }
 
-/// The pack and the delta of a new index. `scripts_about` sets the size of buckets.
-pub(super) fn layout(manifest: &Manifest, packs_end: TxNum, scripts_about: u64) -> (Pack, Delta) {
+/// Slots of a pack and of a delta without rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FreeSlots {
+    pub(super) pack: u8,
+    pub(super) delta: u8,
+}
+
+/// The pack of the transactions before `packs_end`, and the delta of those after it. `scripts_about` sets the size of
+/// buckets.
+pub(super) fn layout(manifest: &Manifest, packs_end: TxNum, scripts_about: u64, free: FreeSlots) -> (Pack, Delta) {
     let txs = packs_end.0;
     let pack = Pack {
-        slot: 0,
+        slot: free.pack,
         key_length: manifest.key_length,
         script_bits: bucket_bits(scripts_about.max(txs), script::PER_BUCKET).max(PARTITION_BITS),
         txnum_bits: bucket_bits(txs, txnum::PER_BUCKET).max(PARTITION_BITS),
@@ -74,7 +84,7 @@ pub(super) fn layout(manifest: &Manifest, packs_end: TxNum, scripts_about: u64) 
         end: packs_end,
         scripts: 0,
     };
-    (pack, Delta { slot: 0, start: packs_end })
+    (pack, Delta { slot: free.delta, start: packs_end })
 }
 
 impl Rows<'_> {
@@ -98,19 +108,27 @@ impl Rows<'_> {
         )
     }
 
+    /// Writes and loads all rows from the runs of these generations, which stay. Returns their pack.
+    pub(super) fn of_runs_so_far(&self, generations: u32) -> Result<Pack> {
+        let written = Written::default();
+        let merged = |partition| Ok((Vec::new(), self.merged_runs(generations, partition)?));
+        self.scripts(0..SCRIPT_PARTITIONS, STRIPE, &written, merged)?;
+        let mut runs = written.runs.into_inner();
+        runs.extend(self.transactions_and_blocks(&self.positions(generations)?)?);
+        self.build.store.bulk_load(runs)?;
+        Ok(Pack { scripts: written.packed_scripts.into_inner(), ..self.pack })
+    }
+
     /// Writes all rows from the runs of several generations, round by round, and publishes the index.
     pub(super) fn of_runs(&self, merging: Merging, manifest: &mut Manifest) -> Result<BuildReport> {
         let (build, Merging { tip, partitions, mut scripts }) = (self.build, merging);
-        let generations = 1..=manifest.built;
         let first = partitions as usize;
         let mut pack = self.pack;
         self.remove_runs(0..first, manifest.built)?;
         for start in (first..SCRIPT_PARTITIONS).step_by(ROUND) {
             let (round, written) = (start..start + ROUND, Written::default());
             self.scripts(round.clone(), ROUND.div_ceil(build.options.threads), &written, |partition| {
-                let open = |number| RunReader::open(build.run_file(RUNS, number, partition), pack.key_length);
-                let runs = generations.clone().map(open).collect::<Result<_>>()?;
-                Ok((self.tip_records(manifest.built, partition)?, MergedRuns::new(runs, self.first_txnums)?))
+                Ok((self.tip_records(manifest.built, partition)?, self.merged_runs(manifest.built, partition)?))
             })?;
             build.store.bulk_load(written.runs.into_inner())?;
             pack.scripts += written.packed_scripts.into_inner();
@@ -121,9 +139,19 @@ impl Rows<'_> {
             build.store.publish(&manifest.encode())?;
             self.remove_runs(round, manifest.built)?;
         }
-        let load = |number| Positions::load(build.block_file("positions", number), &build.block_file("blocks", number));
-        let positions: Vec<_> = generations.map(load).collect::<Result<_>>()?;
-        self.finish(Vec::new(), pack, &positions, scripts, manifest)
+        self.finish(Vec::new(), pack, &self.positions(manifest.built)?, scripts, manifest)
+    }
+
+    /// The runs of one partition.
+    fn merged_runs(&self, generations: u32, partition: usize) -> Result<MergedRuns<'_>> {
+        let open = |number| RunReader::open(self.build.run_file(RUNS, number, partition), self.pack.key_length);
+        MergedRuns::new((1..=generations).map(open).collect::<Result<_>>()?, self.first_txnums)
+    }
+
+    /// The positions of each generation.
+    fn positions(&self, generations: u32) -> Result<Vec<Positions>> {
+        let file = |kind, number| self.build.block_file(kind, number);
+        (1..=generations).map(|number| Positions::load(file("positions", number), &file("blocks", number))).collect()
     }
 
     fn remove_runs(&self, mut partitions: Range<usize>, generations: u32) -> Result<()> {
@@ -176,11 +204,8 @@ impl Rows<'_> {
         scripts: u64,
         manifest: &mut Manifest,
     ) -> Result<BuildReport> {
-        let Build { store, chain, .. } = *self.build;
-        // The disk of a build in one generation was fuller before.
-        let rounds = if positions.len() == 1 { 1 } else { self.txids.rounds() };
-        runs.extend(self.transactions(rounds)?);
-        runs.extend(self.blocks(positions)?.finish()?);
+        let Build { store, chain, slots, .. } = *self.build;
+        runs.extend(self.transactions_and_blocks(positions)?);
         store.bulk_load(runs)?;
         manifest.packs = if pack.end > pack.start { vec![pack] } else { Vec::new() };
         manifest.deltas = vec![self.delta];
@@ -189,8 +214,19 @@ impl Rows<'_> {
         manifest.extend(TxNum(0), manifest.next);
         let last = u32::try_from(chain.len() - 1).expect("heights fit 32 bits");
         manifest.state = State::Ready(self.build.id(Height(last)));
+        let early = manifest.early.take();
         store.publish(&manifest.encode())?;
+        slots.lock().retire(early.iter().flat_map(Slot::of_early));
         Ok(BuildReport { blocks: chain.len() as u64, txs: manifest.next.0, scripts })
+    }
+
+    /// The rows that find transactions, and those of blocks.
+    fn transactions_and_blocks(&self, positions: &[Positions]) -> Result<Vec<FinishedRun>> {
+        // The disk of a build in one generation was fuller before.
+        let rounds = if positions.len() == 1 { 1 } else { self.txids.rounds() };
+        let mut runs = self.transactions(rounds)?;
+        runs.extend(self.blocks(positions)?.finish()?);
+        Ok(runs)
     }
 
     /// The rows that find transactions by txid. Their records are spooled only now, when those of scripts are gone.
@@ -204,7 +240,7 @@ impl Rows<'_> {
     fn transactions_in(&self, partitions: Range<usize>) -> Result<Vec<FinishedRun>> {
         let build = self.build;
         let spool = Spool::<TxRecord>::create(&build.options.temp_dir, "txids", TXID_PARTITIONS)?;
-        let end = *self.first_txnums.last().expect("the list has the end of the chain");
+        let end = self.first_txnums[self.heights.end.0 as usize];
         self.txids.spool(build, self.keyer, &spool, &partitions, self.pack.end, end)?;
         let runs = Mutex::new(Vec::new());
         let partition_bytes = spool.bytes() / partitions.len() as u64;
@@ -239,6 +275,9 @@ impl Rows<'_> {
         let build = self.build;
         let mut set = RunSet::new(build.store);
         let mut push = |height: Height, weight: u32, offsets: &[u32]| {
+            if !self.heights.contains(&height) {
+                return Ok(());
+            }
             let meta = &build.chain[height.0 as usize];
             let row = HeaderRow {
                 first_txnum: self.first_txnums[height.0 as usize],

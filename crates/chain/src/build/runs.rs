@@ -20,6 +20,8 @@ use crate::names::{KeyLength, ScriptKey, TxNum};
 
 /// Bytes at which a block ends. A script with a long history makes a longer one.
 const BLOCK_BYTES: usize = 64 << 10;
+/// Bytes of runs for one script, about: it sets the size of buckets.
+pub(super) const RUN_BYTES_PER_SCRIPT: u64 = 26;
 
 /// The head of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

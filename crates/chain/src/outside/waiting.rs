@@ -44,6 +44,13 @@ pub enum Waiting {
         /// The blocks, and the remedy.
         message: String,
     },
+    /// The index is first built. Its early rows answer, so its tip is old.
+    Building {
+        /// Tip of the early rows.
+        ours: Height,
+        /// Height of the chain that is indexed.
+        chain: Height,
+    },
     /// The node is not ready for the first build: it starts, or has not all its blocks yet.
     NodeNotReady {
         /// The state of the node.
@@ -65,6 +72,7 @@ impl Waiting {
             Self::DeepReorg { .. } => "deep reorg",
             Self::NodeDownloads { .. } => "node downloads",
             Self::NodeLacksBlocks { .. } => "node lacks blocks",
+            Self::Building { .. } => "index builds",
             Self::NodeNotReady { .. } => "node not ready",
             Self::Failed { .. } => "index failed",
         }
@@ -99,6 +107,10 @@ impl std::fmt::Display for Waiting {
             Self::NodeDownloads { node, .. } => write!(
                 formatter,
                 "the node's tip is old, at height {node}, and it knows no later block: answers are of old blocks"
+            ),
+            Self::Building { ours, chain } => write!(
+                formatter,
+                "the index is being built, {ours} of {chain} blocks answer so far: answers are of old blocks"
             ),
             Self::NodeLacksBlocks { message } | Self::NodeNotReady { message } | Self::Failed { message } => {
                 formatter.write_str(message)

@@ -3,13 +3,15 @@
 //! ```text
 //! version 1 | profile 1 | key length 1 | secret 16 | genesis hash 32 | next txnum LEB128
 //! | state 1 | height LEB128 | hash 32 | finished generations of the build LEB128
-//! | in state 3: merged partitions LEB128 | their scripts LEB128
+//! | in states 3 and 5: merged partitions LEB128 | their scripts LEB128
+//! | in states 4 and 5: early rows: height LEB128 | hash 32 | a pack as below | slot of an empty delta 1
 //! | packs 1, then each: slot 1 | script bits 1 | txnum bits 1 | txnums LEB128 | scripts LEB128
 //! | deltas 1, then each: slot 1 | txnums LEB128, but not of the last
 //! | stale ranges LEB128, then start and length LEB128 each | live ranges in the same form
 //! ```
 //! State 0: empty (height and hash are zero); 1: the runs of the build hold the blocks up to that one; 2: ready, that
-//! block is the tip; 3: the runs hold all blocks up to that one, and the rows of the first partitions are in place.
+//! block is the tip; 3: the runs hold all blocks up to that one, and the rows of the first partitions are in place; 4
+//! and 5: as 1 and 3, with early rows, which answer until the build ends.
 //!
 //! Invariants: live ranges ascend, and every txnum of anything written lies below `next`. Packs, then deltas, cover the
 //! txnums from 0 on without a gap, the oldest first; a ready index has at least one delta.
@@ -50,6 +52,17 @@ pub(crate) struct Merging {
     pub(crate) scripts: u64,
 }
 
+/// Rows of the first blocks, which answer while the rest of the chain is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Early {
+    /// The last of these blocks.
+    pub(crate) tip: BlockId,
+    /// All of their rows.
+    pub(crate) pack: Pack,
+    /// The slot of a delta without rows.
+    pub(crate) delta: u8,
+}
+
 /// Consecutive txnums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TxNumRange {
@@ -75,6 +88,8 @@ pub(crate) struct Manifest {
     pub(crate) state: State,
     /// Generations that an unfinished build has finished.
     pub(crate) built: u32,
+    /// Only in an unfinished build.
+    pub(crate) early: Option<Early>,
     /// The oldest first.
     pub(crate) packs: Vec<Pack>,
     /// The oldest first; the last one grows.
@@ -123,11 +138,25 @@ impl Manifest {
             next: TxNum(0),
             state: State::Empty,
             built: 0,
+            early: None,
             packs: Vec::new(),
             deltas: Vec::new(),
             stale: Vec::new(),
             live: Vec::new(),
         }
+    }
+
+    /// Returns the manifest of the index that readers see: of early rows while the rest is built; `None` before them.
+    pub(crate) fn answering(&self) -> Option<Self> {
+        if matches!(self.state, State::Ready(_)) {
+            return Some(self.clone());
+        }
+        let Early { tip, pack, delta } = self.early?;
+        let mut seen = Self::new(self.profile, self.secret, self.genesis);
+        (seen.state, seen.next) = (State::Ready(tip), pack.end);
+        (seen.packs, seen.deltas) = (vec![pack], vec![Delta { slot: delta, start: pack.end }]);
+        seen.extend(TxNum(0), pack.end);
+        Some(seen)
     }
 
     /// The number of txnums of a delta, stale ones included; at least `txs_min`.
@@ -184,28 +213,28 @@ impl Manifest {
         out.extend_from_slice(&self.secret.0);
         out.extend_from_slice(self.genesis.as_byte_array());
         put_leb128(&mut out, self.next.0);
-        let (state, tip) = match self.state {
-            State::Empty => (0, BlockId { height: Height(0), hash: BlockHash::all_zeros() }),
-            State::Building(tip) => (1, tip),
-            State::Ready(tip) => (2, tip),
-            State::Merging(merging) => (3, merging.tip),
+        let (state, tip) = match (self.state, self.early) {
+            (State::Empty, _) => (0, BlockId { height: Height(0), hash: BlockHash::all_zeros() }),
+            (State::Building(tip), None) => (1, tip),
+            (State::Ready(tip), _) => (2, tip),
+            (State::Merging(merging), None) => (3, merging.tip),
+            (State::Building(tip), Some(_)) => (4, tip),
+            (State::Merging(merging), Some(_)) => (5, merging.tip),
         };
         out.push(state);
-        put_leb128(&mut out, tip.height.0.into());
-        out.extend_from_slice(tip.hash.as_byte_array());
+        put_block(&mut out, tip);
         put_leb128(&mut out, self.built.into());
         if let State::Merging(merging) = self.state {
             put_leb128(&mut out, merging.partitions.into());
             put_leb128(&mut out, merging.scripts);
         }
-        out.push(u8::try_from(self.packs.len()).expect("few packs"));
-        for pack in &self.packs {
-            out.push(pack.slot);
-            out.push(u8::try_from(pack.script_bits).expect("at most 24"));
-            out.push(u8::try_from(pack.txnum_bits).expect("at most 24"));
-            put_leb128(&mut out, pack.end.0 - pack.start.0);
-            put_leb128(&mut out, pack.scripts);
+        if let (4 | 5, Some(early)) = (state, &self.early) {
+            put_block(&mut out, early.tip);
+            put_pack(&mut out, &early.pack);
+            out.push(early.delta);
         }
+        out.push(u8::try_from(self.packs.len()).expect("few packs"));
+        self.packs.iter().for_each(|pack| put_pack(&mut out, pack));
         out.push(u8::try_from(self.deltas.len()).expect("few deltas"));
         for (index, delta) in self.deltas.iter().enumerate() {
             out.push(delta.slot);
@@ -243,26 +272,30 @@ impl Manifest {
         let secret = Secret(*cursor.array("secret")?);
         let genesis = BlockHash::from_byte_array(*cursor.array("genesis hash")?);
         let next = TxNum(cursor.leb128("next txnum")?);
-        let state = cursor.u8("state")?;
-        let height = Height(small(cursor)?);
-        let tip = BlockId { height, hash: BlockHash::from_byte_array(*cursor.array("tip")?) };
+        let code = cursor.u8("state")?;
+        let tip = block(cursor)?;
         let built = small(cursor)?;
-        let state = match state {
+        let state = match code {
             0 => State::Empty,
-            1 => State::Building(tip),
+            1 | 4 => State::Building(tip),
             2 => State::Ready(tip),
-            3 => State::Merging(Merging { tip, partitions: small(cursor)?, scripts: cursor.leb128("merged scripts")? }),
+            3 | 5 => {
+                State::Merging(Merging { tip, partitions: small(cursor)?, scripts: cursor.leb128("merged scripts")? })
+            }
             _ => return Err(cursor.malformed("state")),
+        };
+        let early = if code >= 4 {
+            let tip = block(cursor)?;
+            Some(Early { tip, pack: pack(cursor, key_length, TxNum(0))?, delta: slot(cursor, DELTA_SLOTS)? })
+        } else {
+            None
         };
         let mut at = TxNum(0);
         let mut packs = Vec::new();
         for _ in 0..cursor.u8("packs")? {
-            let slot = slot(cursor, PACK_SLOTS)?;
-            let (script_bits, txnum_bits) = (bits(cursor)?, bits(cursor)?);
-            let start = at;
-            at = TxNum(start.0.saturating_add(cursor.leb128("txnums of a pack")?));
-            let scripts = cursor.leb128("scripts of a pack")?;
-            packs.push(Pack { slot, key_length, script_bits, txnum_bits, start, end: at, scripts });
+            let pack = pack(cursor, key_length, at)?;
+            at = pack.end;
+            packs.push(pack);
         }
         let mut deltas = Vec::new();
         let count = cursor.u8("deltas")?;
@@ -276,8 +309,34 @@ impl Manifest {
             return Err(cursor.malformed("deltas"));
         }
         let (stale, live) = (ranges(cursor)?, ranges(cursor)?);
-        Ok(Self { profile, key_length, secret, genesis, next, state, built, packs, deltas, stale, live })
+        Ok(Self { profile, key_length, secret, genesis, next, state, built, early, packs, deltas, stale, live })
     }
+}
+
+fn put_block(out: &mut Vec<u8>, block: BlockId) {
+    put_leb128(out, block.height.0.into());
+    out.extend_from_slice(block.hash.as_byte_array());
+}
+
+fn block(cursor: &mut Cursor<'_>) -> Result<BlockId, Malformed> {
+    let height = Height(small(cursor)?);
+    Ok(BlockId { height, hash: BlockHash::from_byte_array(*cursor.array("block hash")?) })
+}
+
+fn put_pack(out: &mut Vec<u8>, pack: &Pack) {
+    out.push(pack.slot);
+    out.push(u8::try_from(pack.script_bits).expect("at most 24"));
+    out.push(u8::try_from(pack.txnum_bits).expect("at most 24"));
+    put_leb128(out, pack.end.0 - pack.start.0);
+    put_leb128(out, pack.scripts);
+}
+
+fn pack(cursor: &mut Cursor<'_>, key_length: KeyLength, start: TxNum) -> Result<Pack, Malformed> {
+    let slot = slot(cursor, PACK_SLOTS)?;
+    let (script_bits, txnum_bits) = (bits(cursor)?, bits(cursor)?);
+    let end = TxNum(start.0.saturating_add(cursor.leb128("txnums of a pack")?));
+    let scripts = cursor.leb128("scripts of a pack")?;
+    Ok(Pack { slot, key_length, script_bits, txnum_bits, start, end, scripts })
 }
 
 fn put_ranges(out: &mut Vec<u8>, ranges: &[TxNumRange]) {
@@ -349,8 +408,30 @@ mod tests {
         assert_eq!(manifest.live.len(), 2);
         assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
         let State::Ready(tip) = manifest.state else { unreachable!("it is ready") };
-        manifest.state = State::Merging(Merging { tip, partitions: 48, scripts: 1 << 40 });
-        assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
+        assert_eq!(manifest.answering().as_ref(), Some(&manifest));
+        for state in [State::Merging(Merging { tip, partitions: 48, scripts: 1 << 40 }), State::Building(tip)] {
+            manifest.state = state;
+            for early in [None, Some(Early { tip, pack: pack(5, 0, 200), delta: 4 })] {
+                manifest.early = early;
+                assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
+            }
+        }
+    }
+
+    #[test]
+    fn readers_of_an_unfinished_build_see_its_early_rows_alone() {
+        let mut manifest = manifest();
+        assert_eq!(manifest.answering(), None);
+        let block = |height| BlockId { height: Height(height), hash: BlockHash::from_byte_array([2; 32]) };
+        (manifest.state, manifest.next) = (State::Building(block(9)), TxNum(900));
+        assert_eq!(manifest.answering(), None);
+        let (key_length, start, end) = (manifest.key_length, TxNum(0), TxNum(200));
+        let pack = Pack { slot: 3, key_length, script_bits: 8, txnum_bits: 8, start, end, scripts: 70 };
+        manifest.early = Some(Early { tip: block(4), pack, delta: 1 });
+        let seen = manifest.answering().unwrap();
+        assert_eq!((seen.state, seen.next, seen.early), (State::Ready(block(4)), end, None));
+        assert_eq!((seen.packs, seen.deltas), (vec![pack], vec![Delta { slot: 1, start: end }]));
+        assert_eq!(seen.live, [TxNumRange { start, end }]);
     }
 
     #[test]

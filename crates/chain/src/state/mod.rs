@@ -24,7 +24,7 @@ pub use self::answer::{
 pub use self::early_headers::EarlyHeaders;
 pub(crate) use self::headers::{ChainBlock, Headers};
 pub(crate) use self::height_index::HeightIndex;
-pub(crate) use self::manifest::{Manifest, Merging, State, TxNumRange};
+pub(crate) use self::manifest::{Early, Manifest, Merging, State, TxNumRange};
 pub use self::mempool::{Mempool, MempoolTransaction};
 pub(crate) use self::mempool::{Pay, Spend};
 pub(crate) use self::reader::Storage;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use birdhouse_store::Table;
 
 use crate::rows::{DELTA_SLOTS, Delta, Filters, PACK_SLOTS, Pack, long, recent, recent_txnum, script, txnum};
-use crate::state::manifest::Manifest;
+use crate::state::manifest::{Early, Manifest};
 
 /// The packs and deltas of one manifest, the oldest first. While it is held, their tables keep their rows.
 #[derive(Debug, Default)]
@@ -43,10 +43,21 @@ pub(crate) enum Slot {
 impl Slot {
     /// True if the manifest names the pack or delta in the slot.
     pub(crate) fn is_named(self, manifest: &Manifest) -> bool {
-        match self {
-            Self::Pack(slot) => manifest.packs.iter().any(|pack| pack.slot == slot),
-            Self::Delta(slot) => manifest.deltas.iter().any(|delta| delta.slot == slot),
-        }
+        let is_early = manifest.early.is_some_and(|early| self.is_of(&early));
+        is_early
+            || match self {
+                Self::Pack(slot) => manifest.packs.iter().any(|pack| pack.slot == slot),
+                Self::Delta(slot) => manifest.deltas.iter().any(|delta| delta.slot == slot),
+            }
+    }
+
+    /// The slots of early rows.
+    pub(crate) fn of_early(early: &Early) -> [Self; 2] {
+        [Self::Pack(early.pack.slot), Self::Delta(early.delta)]
+    }
+
+    fn is_of(self, early: &Early) -> bool {
+        Self::of_early(early).contains(&self)
     }
 
     /// The tables of the slot.
@@ -175,6 +186,13 @@ impl Slots {
         let (read, unread) = self.retired.drain(..).partition(is_read);
         self.retired = read;
         unread
+    }
+
+    /// The slots that hold nothing that a manifest names or a snapshot reads. Retired ones that nobody reads any more
+    /// are among them.
+    pub(crate) fn take_empty(&mut self, manifest: &Manifest) -> Vec<Slot> {
+        drop(self.take_unread());
+        self.free(manifest).collect()
     }
 
     /// The lowest free slot for a pack.

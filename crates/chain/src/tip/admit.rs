@@ -21,13 +21,14 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 impl Index {
     /// Adds a transaction that the node has in its mempool and the mirror lacks, with its unconfirmed parents. Returns
     /// true if every later answer shows the transaction. That is false while the follower works for longer than
-    /// [`WAIT_MAX`], waits for the node, or has blocks of the node still to index.
+    /// [`WAIT_MAX`], waits for the node, or has blocks of the node still to index, as in the first build.
     ///
     /// # Errors
     /// Failures of the node or the store.
     pub fn admit(&self, node: &dyn Node, txid: Txid) -> Result<bool> {
         if let Some(mut mirror) = self.mirror.try_lock_for(WAIT_MAX)
             && self.following.waiting().is_none()
+            && self.is_ready()
         {
             self.admit_to(&mut mirror, node, txid)?;
         }
@@ -39,7 +40,7 @@ impl Index {
     }
 
     fn admit_to(&self, mirror: &mut Mirror, node: &dyn Node, txid: Txid) -> Result<()> {
-        let at = self.snapshot().map_err(|_| Error::NotReady)?;
+        let at = self.built()?;
         if at.mempool.get(&txid).is_some() {
             return Ok(());
         }

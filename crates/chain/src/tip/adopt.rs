@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use birdhouse_store::FinishedRun;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::merging::{Bounds, Fresh, Growth, Merge, Merged, Plan, Running, plan};
 use crate::names::{Height, Touched, TxNum};
 use crate::rows::{Delta, Filters, Pack, bucket_bits, script, txnum};
@@ -71,7 +71,7 @@ impl Index {
 
     /// The next merge; `None` if nothing is buried or every slot is taken.
     fn next_merge(&self) -> Option<Merge> {
-        let snapshot = self.snapshot().ok()?;
+        let snapshot = self.built().ok()?;
         let manifest = self.writer.lock();
         let tip = snapshot.tip().height.0;
         let first_unburied = Height((tip + 1).saturating_sub(self.merging.tip_blocks));
@@ -151,7 +151,7 @@ impl Index {
         let tables = self.slots.lock().tables(&next);
         *manifest = next;
         drop(manifest);
-        let current = self.snapshot().map_err(|_| Error::NotReady)?;
+        let current = self.built()?;
         let snapshot = Snapshot { tables, stale: Vec::new(), ..Snapshot::clone(&current) };
         // No answer changes, and blocks before it may not be announced yet.
         self.replace(snapshot, &Touched::Scripts(Vec::new()));

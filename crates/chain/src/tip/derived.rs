@@ -47,7 +47,7 @@ impl Index {
 
     /// Returns the progress of each derived index.
     pub fn derived_progress(&self) -> Vec<DerivedProgress> {
-        let (at, (_, built)) = (self.snapshot().ok(), self.progress().blocks());
+        let (at, (_, built)) = (self.built().ok(), self.progress().blocks());
         let built = u32::try_from(built).unwrap_or(u32::MAX);
         self.derived().iter().map(|derived| derived.progress(at.as_deref(), built)).collect()
     }
@@ -72,7 +72,7 @@ impl Index {
     /// The first failure of the source or a store. What was published stays.
     pub fn catch_up_derived(&self, stop: &AtomicBool) -> Result<()> {
         // Nothing is built yet.
-        let Ok(at) = self.snapshot() else { return Ok(()) };
+        let Ok(at) = self.built() else { return Ok(()) };
         for index in self.derived() {
             let mut followed = Followed::of(index);
             while !stop.load(Ordering::Relaxed) && index.advance(&at)? {
@@ -88,7 +88,8 @@ impl Index {
         let runtime = &*self.shared.runtime;
         let mut all: Vec<Followed> = self.derived().iter().map(Followed::of).collect();
         while !stop.load(Ordering::Relaxed) {
-            let Ok(at) = self.snapshot() else {
+            // A build gives them the blocks that it reads, which are beyond those that answer early.
+            let Ok(at) = self.built() else {
                 runtime.sleep(LOOK, stop);
                 continue;
             };

@@ -156,7 +156,7 @@ impl Index {
         if self.following.sleeps_between_looks(&*self.shared.runtime, stop) {
             return Ok(NodeUpdate::Unknown);
         }
-        let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
+        let tip = self.built()?.tip();
         Ok(node.wait_for_update(tip.hash, at_most)?)
     }
 
@@ -202,7 +202,7 @@ impl Index {
                 }
                 self.following.go_on();
             }
-            let at = self.snapshot().map_err(|_| Error::NotReady)?;
+            let at = self.built()?;
             let mut touched = TouchedScripts::new();
             let applied = match update {
                 NodeUpdate::Unknown => None,
@@ -242,7 +242,7 @@ impl Index {
     ) -> Result<Synced> {
         let (mut synced, mut has_reorged) = (Synced::default(), false);
         while !stop.load(Ordering::Relaxed) {
-            let snapshot = self.snapshot().map_err(|_| Error::NotReady)?;
+            let snapshot = self.built()?;
             let NodeProgress { tip: best, best_header } = node.progress()?;
             if let Some(best_header) = best_header {
                 self.following.note_download(best.height, best_header);

@@ -1,7 +1,7 @@
 //! The index: open it, build it, and take snapshots and updates of it. `follow` has the writer's loop at the tip.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -78,6 +78,8 @@ pub struct Index {
     /// The last published manifest, held by the writer. A panic meanwhile leaves it as published.
     pub(super) writer: Mutex<Manifest>,
     current: RwLock<Option<Arc<Snapshot>>>,
+    /// The version of the last snapshot that was installed, set under the lock of `current`.
+    last_version: AtomicU64,
     updates: broadcast::Sender<Arc<Update>>,
     progress: Progress,
     /// The chain of a build under way.
@@ -186,6 +188,7 @@ impl Index {
             genesis: manifest.genesis,
             writer: Mutex::new(manifest),
             current: RwLock::new(None),
+            last_version: AtomicU64::new(0),
             updates: broadcast::Sender::new(UPDATES_HELD),
             progress: Progress::default(),
             early: RwLock::default(),
@@ -214,7 +217,7 @@ impl Index {
             }
             txids.truncate(manifest.next.0.min(found))?;
         }
-        self.clear_unnamed(&manifest)?;
+        self.clear_unread(&manifest)?;
         let headers = read_headers(&*self.shared.storage.store, &manifest, tip, Headers::default())?;
         self.read_filters(&manifest, &headers)?;
         // Requests before this one were refused as `Syncing`, so every script counts as touched.
@@ -238,11 +241,11 @@ impl Index {
         Ok(())
     }
 
-    /// Empties the slots that the manifest does not name: a process ended before it could.
-    fn clear_unnamed(&self, manifest: &Manifest) -> Result<()> {
+    /// Empties the slots that neither the manifest names nor a snapshot reads: a process ended before it could.
+    fn clear_unread(&self, manifest: &Manifest) -> Result<()> {
         let store = &self.shared.storage.store;
-        let unnamed = Slots::all().filter(|slot| !slot.is_named(manifest)).flat_map(Slot::tables);
-        for table in unnamed.chain(manifest.stale.is_empty().then_some(stale::TABLE)) {
+        let empty = self.slots.lock().take_empty(manifest).into_iter().flat_map(Slot::tables);
+        for table in empty.chain(manifest.stale.is_empty().then_some(stale::TABLE)) {
             let any = KeyRange::prefix(&[], Direction::Forward);
             let first = store.scan_many(table, &[any], PageLimit { rows: 1, bytes: 1 })?;
             if first.iter().any(|page| !page.rows.is_empty()) {
@@ -275,7 +278,7 @@ impl Index {
     pub(super) fn replace(&self, mut snapshot: Snapshot, touched: &Touched) {
         self.shared.heights.cover(&snapshot.headers);
         let mut current = self.current.write();
-        snapshot.version = current.as_ref().map_or(0, |before| before.version) + 1;
+        snapshot.version = self.last_version.fetch_add(1, Ordering::Relaxed) + 1;
         self.shared.status_cache.advance(snapshot.version, touched);
         *current = Some(Arc::new(snapshot));
     }
@@ -287,18 +290,39 @@ impl Index {
         let _ = self.updates.send(Arc::new(Update { snapshot, touched }));
     }
 
-    /// True once the first build has finished.
+    /// True once the first build has finished. Early rows of a build may answer before.
     pub fn is_ready(&self) -> bool {
-        self.current.read().is_some()
+        self.early.read().is_none() && self.current.read().is_some()
     }
 
-    /// Returns the current snapshot.
+    /// Returns the current snapshot of an index that is built.
     ///
     /// # Errors
-    /// [`Syncing`] while the index is first built.
+    /// [`Error::NotReady`] while the index is first built.
+    pub(super) fn built(&self) -> Result<Arc<Snapshot>> {
+        if !self.is_ready() {
+            return Err(Error::NotReady);
+        }
+        self.snapshot().map_err(|_| Error::NotReady)
+    }
+
+    /// Returns the height of the chain that the first build indexes, while its early rows answer.
+    fn answers_early(&self) -> Option<Height> {
+        let chain_tip = self.early_headers()?.tip().height;
+        self.current.read().is_some().then_some(chain_tip)
+    }
+
+    /// Returns the current snapshot: of the first blocks while early rows of the first build answer.
+    ///
+    /// # Errors
+    /// [`Syncing`] before that.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, Syncing> {
-        let current = self.current.read();
-        current.clone().ok_or_else(|| Syncing { percent: self.progress.percent(), left: self.progress.left() })
+        self.current.read().clone().ok_or_else(|| self.syncing())
+    }
+
+    /// The progress of the first build.
+    fn syncing(&self) -> Syncing {
+        Syncing { percent: self.progress.percent(), left: self.progress.left() }
     }
 
     /// Returns the number of packs and deltas of the current snapshot whose keys are in filters in memory, so that a
@@ -318,14 +342,21 @@ impl Index {
     }
 
     /// Returns the reason why the tip of the index is not the newest: why it stays although the node has another one,
-    /// or that the node itself downloads the chain.
+    /// that the node itself downloads the chain, or that the first build has not reached it.
     pub fn waiting(&self) -> Option<Waiting> {
-        self.following.waiting().or_else(|| self.following.download())
+        let waiting = self.following.waiting().or_else(|| self.following.download());
+        waiting.or_else(|| {
+            let chain = self.answers_early()?;
+            Some(Waiting::Building { ours: self.snapshot().ok()?.tip().height, chain })
+        })
     }
 
-    /// Returns the progress of an index that is more than 1000 blocks behind the newest header of a node that
-    /// downloads the chain, so that its answers are of an old chain.
+    /// Returns the progress of an index whose answers are of an old chain: its early rows answer while it is first
+    /// built, or it is more than 1000 blocks behind the newest header of a node that downloads the chain.
     pub fn downloading(&self) -> Option<Syncing> {
+        if self.answers_early().is_some() {
+            return Some(self.syncing());
+        }
         let Some(Waiting::NodeDownloads { best_header, .. }) = self.following.download() else { return None };
         let ours = self.snapshot().ok()?.tip().height.0;
         let percent = u64::from(ours) * 100 / u64::from(best_header.0.max(1));
@@ -433,6 +464,7 @@ impl Index {
         let chain = Arc::new(self.chain_to_build(&writer, tip)?);
         self.check_genesis(&chain)?;
         *self.early.write() = Some(Arc::clone(&chain));
+        let answer = |manifest: &Manifest| self.answer_early(manifest);
         let build = Build {
             store: &*self.shared.storage.store,
             source: &*self.shared.storage.source,
@@ -441,13 +473,30 @@ impl Index {
             tip_blocks: self.merging.tip_blocks,
             progress: &self.progress,
             derived: self.derived(),
+            slots: &self.slots,
+            answer: &answer,
         };
         let (manifest, report) = build.run(writer.clone())?;
         *writer = manifest;
         drop(writer);
         self.load()?;
         *self.early.write() = None;
+        // The last early rows, unless a reader still has them.
+        self.empty_unread()?;
         Ok(Some(report))
+    }
+
+    /// Installs a snapshot of the early rows that a manifest names; none if it names none.
+    fn answer_early(&self, manifest: &Manifest) -> Result<()> {
+        let Some(early) = manifest.answering() else {
+            *self.current.write() = None;
+            return Ok(());
+        };
+        let State::Ready(tip) = early.state else { return Ok(()) };
+        let headers = read_headers(&*self.shared.storage.store, &early, tip, Headers::default())?;
+        // Readers of blocks before these ones saw less, so every script counts as touched.
+        self.install(self.snapshot_of(&early, headers), Touched::Any);
+        Ok(())
     }
 
     /// The chain to `tip`; where an earlier call has read all blocks, the chain that it read, if the source still has

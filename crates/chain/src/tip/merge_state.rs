@@ -26,7 +26,7 @@ pub struct PackSize {
 impl Index {
     /// Returns the rows of the current snapshot; `None` while the index is first built.
     pub fn merge_state(&self) -> Option<MergeState> {
-        let snapshot = self.snapshot().ok()?;
+        let snapshot = self.built().ok()?;
         let tables = &snapshot.tables;
         let packs = tables.packs.iter();
         let packs =

@@ -144,7 +144,7 @@ fn write_until_killed() {
     let index = home.open(&node);
     enter("building");
     // Several generations, though the chain is short.
-    let build = BuildOptions { temp_bytes: 96 << 10, reorg_blocks: 20, ..options(&home.temp()) };
+    let build = BuildOptions { temp_bytes: 96 << 10, reorg_blocks: 20, early_percent: 100, ..options(&home.temp()) };
     index.build(None, &build).unwrap();
     for (step, chain) in world.chains.iter().enumerate().skip(step) {
         fs::write(home.step(), step.to_string()).unwrap();

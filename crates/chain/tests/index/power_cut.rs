@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use crate::answers::Answers;
 use crate::common::{MemoryNode, built, open, open_merging, options};
+use crate::early::assert_whole;
 
 /// One round: a chain, a node that has it, and the choices of a seed.
 struct Round {
@@ -52,9 +53,9 @@ fn play_rounds(usual: u64, first_seed: u64, chain: &ChainBuilder, play: impl Fn(
     println!("{cuts} cuts in {count} rounds");
 }
 
-/// Several generations even for a chain of some hundred blocks.
+/// Several generations even for a chain of some hundred blocks, with as many early rows as there can be.
 pub(crate) fn in_generations(temp_dir: &Path) -> BuildOptions {
-    BuildOptions { temp_bytes: 24 << 10, reorg_blocks: 20, ..options(temp_dir) }
+    BuildOptions { temp_bytes: 24 << 10, reorg_blocks: 20, early_percent: 100, ..options(temp_dir) }
 }
 
 /// The answers of an index that is built in one run, without any fault.
@@ -168,6 +169,7 @@ fn cut_the_build(round: Round) -> u64 {
             Ok(_) => break index,
             Err(error) => assert!(matches!(error, Error::Store(_)), "seed {seed}: {error}"),
         }
+        assert_whole(&index, &chain, &node, &format!("seed {seed} after {cuts} cuts"));
         cuts += 1;
         store = store.crash(rng.next_u64());
         if rng.per_mille(300) {

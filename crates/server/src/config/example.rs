@@ -87,7 +87,7 @@ pub(super) fn default_of(help: &str) -> Option<&str> {
 pub(super) fn value(argument: &Arg, help: &str) -> String {
     let kind = argument.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
     let default = default_of(help);
-    if ["MIB", "N", "BLOCKS"].contains(&kind) {
+    if ["MIB", "N", "BLOCKS", "PERCENT"].contains(&kind) {
         return default.filter(|text| text.parse::<u64>().is_ok()).unwrap_or("2").to_owned();
     }
     let possible = argument.get_possible_values();

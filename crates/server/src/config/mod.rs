@@ -156,6 +156,10 @@ pub(crate) struct Options {
     /// Folder in which the first build makes a folder for its temporary files [default: that of the index].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_TEMP_DIR", value_name = "DIR")]
     pub(crate) build_temp_dir: Option<PathBuf>,
+    /// Transactions of the oldest blocks that answer while a long first build runs, in percent of the chain's. They
+    /// cost about as many percent of its CPU time; 0: nothing answers before its end [default: 1].
+    #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_EARLY_PERCENT", value_name = "PERCENT")]
+    pub(crate) build_early_percent: Option<u32>,
     /// Blocks below the tip that only the last generation of the first build may hold [default: 1000].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_REORG_BLOCKS", value_name = "N", hide = true)]
     pub(crate) build_reorg_blocks: Option<u32>,
@@ -474,7 +478,7 @@ macro_rules! settings {
 
 settings! {
     node_dir, blocks_dir, network, data_dir, rpc_addr, rpc_user, rpc_password, rpc_password_file,
-    rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, store, store_tls_ca, store_user, store_password_file, role, follow, replicas_addr, replicas_tls_addr, replica_secret_file, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_reorg_blocks,
+    rpc_cookie_file, zmq_sequence_addr, rpc_poll_secs, store, store_tls_ca, store_user, store_password_file, role, follow, replicas_addr, replicas_tls_addr, replica_secret_file, profile, preset, build_memory_mib, build_temp_mib, build_temp_dir, build_early_percent, build_reorg_blocks,
     build_threads, cache_mib, reorg_depth_max, node_prune_keep, prefetch_removed_blocks, node_prune_margin, node_prune_step, electrum_addr, electrum_tls_addr, electrum_ws_addr, electrum_wss_addr, tls_cert,
     tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, silent_payments, tweak_streams, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_writer, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,

@@ -112,7 +112,9 @@ impl Pruner {
             bail!("failed to prune: another process writes the index; prune beside that one");
         }
         node.kept.check_manual()?;
-        let at = self.index.snapshot().context("failed to prune: the index is not built yet")?;
+        // A build that must begin anew needs all blocks again, though early rows of them answer already.
+        ensure!(self.index.is_ready(), "failed to prune: the index is not built yet");
+        let at = self.index.snapshot().context("failed to prune")?;
         let sizes = |height| at.block_summary(height).map(|block| block.bytes);
         let plan = node.plan(keep_bytes, self.indexed(&at), self.bounds, sizes);
         Ok(Offer { plan, index_bytes: self.store.sizes().unwrap_or_default().iter().map(|(_, bytes)| bytes).sum() })

@@ -221,7 +221,8 @@ impl Setup {
 
     /// Returns the height of the index's tip; `None` before the first build has finished.
     fn indexed(&self) -> Option<Height> {
-        self.index.snapshot().ok().map(|snapshot| snapshot.tip().height)
+        let snapshot = self.index.snapshot().ok().filter(|_| self.index.is_ready());
+        snapshot.map(|snapshot| snapshot.tip().height)
     }
 
     /// Waits while the node lacks blocks that a finished index needs next, and says which. What is indexed is served.
@@ -417,6 +418,7 @@ fn build_options(options: &Options, network: Network, index_dir: &Path) -> Build
         threads: options.build_threads.unwrap_or(processors).max(1),
         memory_bytes: sizes.build_memory,
         temp_bytes: sizes.build_temp,
+        early_percent: options.build_early_percent.unwrap_or(BuildOptions::EARLY_PERCENT),
         reorg_blocks: options.build_reorg_blocks.unwrap_or(BuildOptions::REORG_BLOCKS),
     }
 }

@@ -138,7 +138,7 @@ impl Bitcoin {
         let state = BitcoinState {
             network: self.network,
             tip: tip.ok(),
-            sync_percent: tip.map_or_else(|syncing| syncing.percent, |_| 100),
+            sync_percent: tip.err().or_else(|| self.index.downloading()).map_or(100, |syncing| syncing.percent),
             node,
             node_calls: self.node.as_ref().map(|(rpc, _)| rpc.calls()),
             node_blocks: self.pruner.as_ref().and_then(|pruner| pruner.blocks()),

@@ -96,7 +96,7 @@ fn counts(state: &State, control: &Control) -> Counts {
 /// Returns the figures of the index; those of the wallets are added by their service.
 fn of_bitcoin(state: &BitcoinState, control: &Control, rates: PerSecond, now: Instant) -> Bitcoin {
     let BitcoinState { network, tip, node, node_calls, mempool, .. } = state;
-    let is_built = tip.is_some();
+    let is_built = control.bitcoin.as_ref().is_some_and(|bitcoin| bitcoin.index.is_ready());
     let progress = control.bitcoin.as_ref().map(|bitcoin| bitcoin.index.progress());
     Bitcoin {
         network: network.to_string(),

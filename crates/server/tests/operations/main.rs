@@ -13,6 +13,7 @@ mod downloading;
 mod ending;
 mod faults;
 mod full_disk;
+mod growing;
 mod history;
 mod index;
 mod limits;

@@ -66,6 +66,11 @@ impl Birdhouse {
         Self::spawn_of(":", dir, node, &[])
     }
 
+    /// Starts it in a folder, with additional variables, and waits for nothing.
+    pub(crate) fn start_building_in(dir: TempDir, node: &Bitcoind, envs: &[(&str, &str)]) -> Self {
+        Self::spawn_of(":", dir, node, envs)
+    }
+
     fn start_of(prelude: &str, dir: TempDir, node: &Bitcoind, envs: &[(&str, &str)]) -> Self {
         let server = Self::spawn_of(prelude, dir, node, envs);
         let height = node.height().unwrap();
