@@ -296,3 +296,40 @@ async fn reported_events_wait_for_an_admin_and_reports_alone_decide_nothing() {
     assert_eq!(call(&app, "unbanevent", json!([first])).await, true);
     assert_eq!(call(&app, name, json!([])).await, json!([line(&first, "spam 2, illegal")]));
 }
+
+/// A short form of two rows of `birdhouse-bench relay-attack`: searches among large events that find nothing, and one
+/// request of an admin, overheard and sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn others_are_answered_while_strangers_search_and_replay_a_request_of_the_admin() {
+    let options = EventsOptions { search: SearchStorage::Memory, ..EventsOptions::default() };
+    let app = App::start_with(managed(), options).await;
+    let large = |second: u64| {
+        let created_at = Timestamp(1_700_000_000 + second);
+        let content = "owl nest ".repeat(12_000);
+        UnsignedEvent { created_at, kind: Kind(1), tags: Vec::new(), content }.sign(&keys(1))
+    };
+    let large: Vec<_> = (0..32).map(large).collect();
+    app.events.accept(&large.iter().collect::<Vec<_>>()).unwrap();
+    let mut attacks = tokio::task::JoinSet::new();
+    for searcher in 0..4 {
+        let mut client = app.client().await;
+        attacks.spawn(async move {
+            for number in 0..8 {
+                let absent = json!({ "search": format!("owl absent{searcher}x{number}") });
+                assert!(client.stored(&[absent]).await.is_empty());
+            }
+        });
+    }
+    let overheard = signed(&app, ADMIN, r#"{"method":"supportedmethods","params":[]}"#);
+    assert_eq!(send(&app, &overheard).await.0, 200);
+    let mut honest = app.client().await;
+    for second in 0..20 {
+        let note = event(2, 1, second, &[]);
+        honest.store(&note).await;
+        assert_eq!(honest.stored(&[json!({ "ids": [note.id.to_string()] })]).await, [note.id.to_string()]);
+        assert_eq!(send(&app, &overheard).await.0, 401, "a request that was answered before");
+    }
+    while let Some(attack) = attacks.join_next().await {
+        attack.unwrap();
+    }
+}
