@@ -70,7 +70,7 @@ fn tweaks(question: &Question<'_>) -> Answer {
     let head = head(question.network(), heights.start, dust);
     let of_file = TweakFile { tweaks: tweaks.clone(), dust, heights };
     let asked = &question.params.asked_range;
-    let part = if asked.is_part_of(&etag) { of_file.part(question)? } else { None };
+    let part = if asked.is_part_of(&etag) { of_file.part(question, &etag)? } else { None };
     let pieces = of_file.pieces(&head, part.as_ref());
     Ok(Reply::new(Content::Pieces(pieces), cache).ranged(Ranged { etag, part: part.map(|part| part.part) }))
 }
@@ -132,21 +132,25 @@ impl FilePart {
 }
 
 impl TweakFile {
-    /// Returns the part of the file that the request asks for; `None` for the whole one. The lengths of all blocks must
-    /// be known for it.
-    fn part(&self, question: &Question<'_>) -> Result<Option<FilePart>, Failure> {
-        let mut ends = Vec::with_capacity(self.heights.len());
-        let mut len = HEAD_BYTES as u64;
-        for height in self.heights.clone() {
-            let rows = self.read(question.at, height)?;
-            len += block_bytes(self.tweaks_of(rows.as_ref()).len());
-            ends.push(len);
-        }
+    /// Returns the part of the file that the request asks for; `None` for the whole one.
+    fn part(&self, question: &Question<'_>, etag: &str) -> Result<Option<FilePart>, Failure> {
+        let ends = question.service.known_ends.of(etag, || self.ends(question.at))?;
+        let len = ends.last().copied().unwrap_or(HEAD_BYTES as u64);
         match question.params.asked_range.within(len) {
             Wanted::Whole => Ok(None),
             Wanted::Part(bytes) => Ok(Some(FilePart::of(&ends, Part { bytes, len }))),
             Wanted::Nothing => Err(Failure::no_such_range()),
         }
+    }
+
+    /// Computes the ends of the blocks in the file.
+    fn ends(&self, at: &Snapshot) -> Result<Vec<u64>, Error> {
+        let mut len = HEAD_BYTES as u64;
+        let mut end = |height: u32| {
+            len += block_bytes(self.tweaks_of(self.read(at, height)?.as_ref()).len());
+            Ok(len)
+        };
+        self.heights.clone().map(&mut end).collect()
     }
 
     /// Returns the bytes of the file, or of a part of it.

@@ -1,12 +1,14 @@
 //! State that all requests share: index, node, settings, and the turns to use them.
 
 mod caller;
+mod known_ends;
 mod paused;
 mod settings;
 mod stale_blocks;
 
 pub use self::caller::Way;
 pub(crate) use self::caller::{Caller, Switching};
+pub(crate) use self::known_ends::KnownEnds;
 pub(crate) use self::paused::PausedAnswers;
 pub use self::settings::{Listener, Settings};
 pub use self::stale_blocks::StaleBlock;
@@ -33,6 +35,8 @@ pub(crate) struct Service {
     pub(crate) projections: Projections,
     pub(crate) block_fees: KnownBlockFees,
     pub(crate) stale_blocks: Arc<StaleBlocks>,
+    /// Ends of the blocks in files of tweaks.
+    pub(crate) known_ends: KnownEnds,
     /// The key of values that links carry.
     pub(crate) link_key: RandomState,
     pub(crate) registry: Arc<Registry>,
@@ -60,6 +64,7 @@ impl Service {
             projections: Projections::default(),
             block_fees: KnownBlockFees::default(),
             stale_blocks: Arc::default(),
+            known_ends: KnownEnds::default(),
             link_key: RandomState::new(),
             registry: Registry::new(settings.keying, settings.connections.clone()),
             refused: Arc::default(),
