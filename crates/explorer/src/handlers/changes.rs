@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use birdhouse_chain::{BalanceChange, Height, ScriptHash, Snapshot};
 use birdhouse_esplora::Failure;
 
-use crate::views::chart::Point;
+use crate::views::chart::{BalanceChart, Point};
 use crate::views::several::Member;
 
 /// Entries of histories that are read for the changes of one wallet.
@@ -34,18 +34,24 @@ pub(super) fn changes(at: &Snapshot, members: &[Member]) -> Result<Option<Vec<Ch
     Ok(Some(sums.into_iter().map(|((height, _), value)| Change { height, value }).collect()))
 }
 
-/// Returns the changes of one script; `None` if they take more than a few reads.
-pub(super) fn changes_of(at: &Snapshot, script: &ScriptHash, txs: u64) -> Result<Option<Vec<Change>>, Failure> {
+/// Returns the balance of one script over time, unless that takes more than a few reads.
+pub(super) fn balances_of(at: &Snapshot, script: &ScriptHash, txs: u64) -> Result<BalanceChart, Failure> {
     if txs > CHANGES_MAX as u64 {
-        return Ok(None);
+        return Ok(BalanceChart::TooLong(CHANGES_MAX));
     }
     let found = at.within_budget(|at| at.balance_changes(script, None, CHANGES_MAX))?;
     let change = |change: &BalanceChange| Change { height: change.height.0, value: change.value };
-    Ok(found.map(|found| found.iter().rev().map(change).collect()))
+    let changes = found.map(|found| found.iter().rev().map(change).collect::<Vec<_>>());
+    Ok(changes.map_or(BalanceChart::Costly, |changes| BalanceChart::Points(points(at, &changes))))
+}
+
+/// Returns the balance over time of [`changes`].
+pub(super) fn balances(at: &Snapshot, changes: Option<&[Change]>) -> BalanceChart {
+    changes.map_or(BalanceChart::TooLong(CHANGES_MAX), |changes| BalanceChart::Points(points(at, changes)))
 }
 
 /// Returns the balance after each change.
-pub(super) fn points(at: &Snapshot, changes: &[Change]) -> Vec<Point> {
+fn points(at: &Snapshot, changes: &[Change]) -> Vec<Point> {
     let mut balance = 0_u64;
     let point = |change: &Change| {
         balance = balance.saturating_add_signed(change.value);

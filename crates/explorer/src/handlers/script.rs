@@ -7,13 +7,14 @@ use birdhouse_esplora::script::type_of;
 use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, script_of_hash};
 use bitcoin::{OutPoint, TxOut, Txid};
 
-use super::changes::{changes_of, points};
+use super::changes::balances_of;
 use super::page_part::part_of;
 use super::refusal::own_address;
 use super::sides::sides;
 use super::silent_payment;
 use crate::running::{self, Cursor, Side};
 use crate::times;
+use crate::views::chart::BalanceChart;
 use crate::views::script::{Coin, Coins, Entry, Links, Names, Script, Unspent, page, unspent_page};
 
 /// Confirmed transactions on a page.
@@ -125,13 +126,14 @@ fn history(question: &Question<'_>) -> Answer {
         _ => Vec::new(),
     };
     let links = links(question, &hash, &names, &confirmed);
-    let changes = if matches!(wanted, Wanted::Newest) { changes_of(at, &hash, chain.txs)? } else { None };
+    let is_newest = matches!(wanted, Wanted::Newest);
+    let balances = if is_newest { balances_of(at, &hash, chain.txs)? } else { BalanceChart::Elsewhere };
     let values = Script {
         network: question.network(),
         names,
         chain,
         mempool,
-        points: changes.map(|changes| points(at, &changes)).unwrap_or_default(),
+        balances,
         tip_time: at.block_time(at.tip().height).unwrap_or_default(),
         unconfirmed,
         links,

@@ -7,7 +7,7 @@ use birdhouse_esplora::script::address_of;
 use birdhouse_esplora::{Answer, Cache, Failure, Lane, Question, Reply, Route, script_of_hash};
 use bitcoin::{ScriptBuf, Txid};
 
-use super::changes::{changes, points, received};
+use super::changes::{balances, changes, received};
 use super::refusal::refused;
 use super::scan;
 use super::script::entry;
@@ -86,7 +86,7 @@ fn values(question: &Question<'_>, text: &str) -> Result<Several, Failure> {
         unused: wallet.unused,
         next: wallet.next,
         received: changes.as_deref().map(received),
-        points: changes.map(|changes| points(question.at, &changes)).unwrap_or_default(),
+        balances: balances(question.at, changes.as_deref()),
         tip_time: question.at.block_time(question.at.tip().height).unwrap_or_default(),
         members: wallet.members,
     })

@@ -36,8 +36,34 @@ pub(crate) struct Chart<'a> {
     pub(crate) date: fn(u32) -> String,
 }
 
+/// The balance of an address or a wallet over time, or the reason for which there is no chart of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BalanceChart {
+    /// After each change.
+    Points(Vec<Point>),
+    /// The histories have more entries than this.
+    TooLong(usize),
+    /// The history takes more reads than a page may.
+    Costly,
+    /// Another page has it.
+    Elsewhere,
+}
+
+impl BalanceChart {
+    /// Returns the chart up to a time, or a sentence in its stead.
+    pub(crate) fn markup(&self, until: u32) -> Markup {
+        let reason = match self {
+            Self::Points(points) => return chart(points, until),
+            Self::Elsewhere => return html! {},
+            Self::TooLong(most) => format!("more than {} entries", amounts::count(*most as u64)),
+            Self::Costly => "entries in many parts of the index".to_owned(),
+        };
+        html! { p.quiet { "No chart of the balance over time: the history has " (reason) "." } }
+    }
+}
+
 /// The chart of a balance in satoshis; nothing for less than two points.
-pub(crate) fn chart(points: &[Point], until: u32) -> Markup {
+fn chart(points: &[Point], until: u32) -> Markup {
     let text = |satoshis| format!("{} BTC", amounts::bitcoin(satoshis));
     let (id, title, noun) = ("chart", "Balance over time", "changes of the balance");
     Chart { id, title, noun, points, until, text, date }.markup()
@@ -106,5 +132,13 @@ mod tests {
         let page = chart(&points, 200).into_string();
         let label = "3 changes of the balance: at most 0.00000100 BTC, now 0.00000000 BTC";
         assert!(page.contains(label) && page.contains("at most 0.00000100 BTC</span>"), "{page}");
+    }
+
+    #[test]
+    fn a_page_without_a_chart_says_why() {
+        let said = |balances: BalanceChart| balances.markup(200).into_string();
+        assert!(said(BalanceChart::TooLong(1000)).contains("the history has more than 1\u{202f}000 entries."));
+        assert!(said(BalanceChart::Costly).contains("the history has entries in many parts of the index."));
+        assert_eq!(said(BalanceChart::Elsewhere) + &said(BalanceChart::Points(Vec::new())), "");
     }
 }

@@ -5,7 +5,7 @@ use birdhouse_web::amounts;
 use bitcoin::{Network, OutPoint, Txid};
 use maud::{Markup, html};
 
-use super::chart::{Point, chart};
+use super::chart::BalanceChart;
 use super::layout::Frame;
 use super::parts::{self, ListPart, badge, fact};
 use super::sides::{self, Sides};
@@ -52,8 +52,8 @@ pub(crate) struct Script {
     pub(crate) names: Names,
     pub(crate) chain: ScriptStats,
     pub(crate) mempool: ScriptStats,
-    /// The balance over time, up to the time of the tip; none if the history takes more than a few reads.
-    pub(crate) points: Vec<Point>,
+    /// The balance over time, up to the time of the tip.
+    pub(crate) balances: BalanceChart,
     pub(crate) tip_time: u32,
     /// Newest first.
     pub(crate) unconfirmed: Vec<Entry>,
@@ -136,7 +136,7 @@ pub(crate) fn page(script: &Script) -> String {
                 (summary(script))
                 (picture(names))
             }
-            (chart(&script.points, script.tip_time))
+            (script.balances.markup(script.tip_time))
             (names.tabs(Tab::History))
             (history(script))
         },

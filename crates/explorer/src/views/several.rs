@@ -6,7 +6,7 @@ use bitcoin::Network;
 use bitcoin::hex::DisplayHex as _;
 use maud::{Markup, html};
 
-use super::chart::{Point, chart};
+use super::chart::BalanceChart;
 use super::layout::Frame;
 use super::parts::{self, fact};
 use super::scan::{self, Access};
@@ -33,8 +33,8 @@ pub(crate) struct Several {
     pub(crate) members: Vec<Member>,
     /// The sum that came from others, in satoshis; `None` if the histories are too long to be read.
     pub(crate) received: Option<u64>,
-    /// The balance over time, up to the time of the tip; none if the histories are too long to be read.
-    pub(crate) points: Vec<Point>,
+    /// The balance over time, up to the time of the tip.
+    pub(crate) balances: BalanceChart,
     pub(crate) tip_time: u32,
     /// Derived scripts without a transaction.
     pub(crate) unused: usize,
@@ -62,7 +62,7 @@ pub(crate) fn page(several: &Several) -> String {
     Frame { title: TITLE, network: Some(several.network), ..Frame::default() }.around(&html! {
         h1 { (TITLE) }
         (summary(several))
-        (chart(&several.points, several.tip_time))
+        (several.balances.markup(several.tip_time))
         (history(several))
         (members(several))
         details {
