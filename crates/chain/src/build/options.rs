@@ -18,8 +18,8 @@ pub struct BuildOptions {
     /// generations will take.
     pub temp_bytes: u64,
     /// Transactions whose rows are written before those of the whole chain, so that they answer early, in percent of
-    /// the chain's. It costs about as much CPU time in percent, and disk; 0 writes none. Nothing answers early where one
-    /// generation holds the chain.
+    /// the chain's. They cost about as many percent of the CPU time, and disk; 0 writes none. Nothing answers early
+    /// where one generation holds the chain.
     pub early_percent: u32,
     /// Only the last generation ends within this many blocks of the tip, because a reorg may replace them.
     pub reorg_blocks: u32,

@@ -179,7 +179,7 @@ impl Index {
 
     /// Returns true, with the reason to wait, if the node lacks the block that follows ours.
     fn waits_for_blocks(&self, node: &dyn Node) -> Result<bool> {
-        let tip = self.snapshot().map_err(|_| Error::NotReady)?.tip();
+        let tip = self.built()?.tip();
         let Some(message) = node.missing_blocks(tip.height)? else { return Ok(false) };
         self.following.wait(Waiting::NodeLacksBlocks { message });
         Ok(true)

@@ -164,7 +164,8 @@ impl Pruner {
         while !shutdown.is_requested() {
             let (tip, now) = (self.index.snapshot().map(|at| at.tip().height), Instant::now());
             // While the index is built, or the node is silent, others say so.
-            if let Ok(tip) = tip
+            if self.index.is_ready()
+                && let Ok(tip) = tip
                 && last.is_none_or(|look| look.is_old(tip, now))
             {
                 last = Some(Look { at: now, tip });

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use birdhouse_chain::ScriptHash;
 use birdhouse_testkit::client::Client;
-use birdhouse_testkit::ledger::Ledger;
+use birdhouse_testkit::ledger::{Ledger, ScriptFacts};
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::{Bitcoind, Options};
 use nix::sys::signal::Signal;
@@ -53,7 +53,7 @@ struct World {
     ledger: Ledger,
     server: Birdhouse,
     envs: Vec<(&'static str, String)>,
-    _config: tempfile::NamedTempFile,
+    config: tempfile::NamedTempFile,
 }
 
 impl World {
@@ -72,7 +72,7 @@ impl World {
         ];
         let dir = tempfile::Builder::new().prefix("birdhouse-ops-").tempdir().unwrap();
         let server = Self::spawn(dir, &node, &envs);
-        Self { node, ledger, server, envs, _config: config }
+        Self { node, ledger, server, envs, config }
     }
 
     fn spawn(dir: tempfile::TempDir, node: &Bitcoind, envs: &[(&'static str, String)]) -> Birdhouse {
@@ -85,13 +85,13 @@ impl World {
 
     /// Kills the server and starts it again in its folder.
     fn kill(self) -> Self {
-        let Self { node, ledger, mut server, envs, _config } = self;
+        let Self { node, ledger, mut server, envs, config } = self;
         server.signal(Signal::SIGKILL);
         server.wait();
         let dir = server.into_dir();
         fs::remove_file(dir.path().join("log")).unwrap();
         let server = Self::spawn(dir, &node, &envs);
-        Self { node, ledger, server, envs, _config }
+        Self { node, ledger, server, envs, config }
     }
 
     /// Waits until a tip answers from which a build that cannot go on does not move.
@@ -115,9 +115,9 @@ impl World {
                 |method: &str| client.call(&format!("blockchain.scripthash.{method}"), json!([hash])).unwrap();
             let facts = then.get(script);
             let empty = || json!([]);
-            assert_eq!(ask("get_history"), facts.map_or_else(empty, |facts| facts.history()), "{script:x}");
-            assert_eq!(ask("listunspent"), facts.map_or_else(empty, |facts| facts.unspent()), "{script:x}");
-            assert_eq!(ask("subscribe"), facts.map_or(Value::Null, |facts| facts.status()), "{script:x}");
+            assert_eq!(ask("get_history"), facts.map_or_else(empty, ScriptFacts::history), "{script:x}");
+            assert_eq!(ask("listunspent"), facts.map_or_else(empty, ScriptFacts::unspent), "{script:x}");
+            assert_eq!(ask("subscribe"), facts.map_or(Value::Null, ScriptFacts::status), "{script:x}");
             if let Some(facts) = facts {
                 assert_eq!(ask("get_balance"), facts.balance(), "{script:x}");
             }
