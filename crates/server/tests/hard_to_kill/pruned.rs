@@ -217,10 +217,12 @@ fn the_setting_prunes_as_the_chain_grows_and_frees_the_space() {
     let home = Home::new(&twins.pruned, Profile::Full);
     let home = home.arg(SMALL_BOUNDS[0]).arg(SMALL_BOUNDS[1]).arg("--node-prune-keep=300KB");
     let server = home.start("run");
+    let mut first = 0;
     for _ in 0..3 {
-        let (first, _) = twins.kept();
         home.wait_until("the node is pruned", || twins.kept().0 > first);
-        assert!(twins.kept().0 <= u64::from(twins.chain.height() - 288) + 1);
+        // Before the chain grows: the server may prune what it has of it before the twin has it.
+        first = twins.kept().0;
+        assert!(first <= u64::from(twins.chain.height() - 288) + 1);
         twins.grow(150);
         home.wait_for_tip(&twins.chain);
     }
