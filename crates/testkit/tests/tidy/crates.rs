@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-net", &["birdhouse-clients"]),
     ("birdhouse-electrum", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net", "birdhouse-silentpayments"]),
     ("birdhouse-esplora", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net"]),
+    ("birdhouse-watch", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net", "birdhouse-silentpayments"]),
     ("birdhouse-web", &[]),
     ("birdhouse-dashboard", &["birdhouse-web"]),
     ("birdhouse-explorer", &["birdhouse-chain", "birdhouse-esplora", "birdhouse-silentpayments", "birdhouse-web"]),
@@ -40,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "birdhouse-regtest",
             "birdhouse-relay",
             "birdhouse-store",
+            "birdhouse-watch",
             "birdhouse-web",
         ],
     ),
@@ -60,8 +62,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Third-party crates that one crate of ours wraps and no other may name.
-const HOMES: &[(&str, &str)] =
-    &[("memmap2", "birdhouse-store"), ("scylla", "birdhouse-store"), ("tantivy", "birdhouse-events")];
+const HOMES: &[(&str, &str)] = &[
+    ("memmap2", "birdhouse-store"),
+    ("scylla", "birdhouse-store"),
+    ("tantivy", "birdhouse-events"),
+    ("redb", "birdhouse-watch"),
+];
 
 /// Our crates with their direct dependencies, dev-dependencies left out.
 fn dependencies() -> BTreeMap<String, Vec<String>> {

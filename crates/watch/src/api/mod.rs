@@ -1,0 +1,1 @@
+//! HTTP for programs: wallets, the stream of notices, invoices.

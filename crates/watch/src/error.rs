@@ -1,0 +1,30 @@
+//! The error of watches.
+
+/// A failure of watches.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The watch file cannot be used.
+    #[error("{0}")]
+    File(String),
+    /// The file of notices failed.
+    #[error("failed to use {}: {error}", path.display())]
+    State {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The failure.
+        error: redb::Error,
+    },
+    /// A record of the file of notices cannot be read.
+    #[error("failed to read the notices: a record of {table} is damaged; move the file watch.redb away to begin anew")]
+    Damaged {
+        /// The table.
+        table: &'static str,
+    },
+    /// The index failed.
+    #[error(transparent)]
+    Chain(#[from] birdhouse_chain::Error),
+}
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,33 @@
+//! Bounds on watches, their notices and their channels.
+
+/// Watches of a file.
+pub const WATCHES_MAX: usize = 1_000;
+/// Channels of a file.
+pub const CHANNELS_MAX: usize = 100;
+/// Bytes of the watch file.
+pub const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Characters of the name of a watch or a channel.
+pub const NAME_CHARS_MAX: usize = 64;
+/// Largest gap of a watch.
+pub const GAP_MAX: u32 = 1_000;
+/// Gap of a watch that does not name one.
+pub const GAP_DEFAULT: u32 = 20;
+/// Unused scripts after which the first scan of a watch ends, if its own gap is less: another wallet may have used a
+/// larger gap.
+pub const FIRST_GAP: u32 = 100;
+/// Scripts of all branches of a watch.
+pub const SCRIPTS_MAX: usize = 100_000;
+/// Transactions of one script that an update reads. A script with more is told of no more until it has less.
+pub const SCRIPT_HISTORY_MAX: usize = 10_000;
+/// Confirmation levels of a watch.
+pub const LEVELS_MAX: usize = 16;
+/// The highest level of confirmations.
+pub const CONFIRMATIONS_MAX: u32 = 1_000;
+/// Blocks above a transaction after which it is settled: a reorg that takes it back is no longer noticed.
+pub const SETTLED_DEPTH: u32 = 100;
+/// Outputs, and inputs, that a notice lists; it counts the others in its sums.
+pub const NOTICE_LINES_MAX: usize = 100;
+/// Notices that the log keeps. Beyond it the oldest are deleted.
+pub const NOTICES_MAX: u64 = 100_000;
+/// Notices of a watch in one update after a pause, beyond which one digest takes their turn.
+pub const BACKLOG_MAX: usize = 50;

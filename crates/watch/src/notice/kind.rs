@@ -1,0 +1,49 @@
+//! The change that a notice tells.
+
+use bitcoin::Txid;
+use serde::{Deserialize, Serialize};
+
+use super::text;
+
+/// The change that a notice tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum NoticeKind {
+    /// The transaction is in the mempool, or in a block before it was seen there.
+    Seen,
+    /// It has as many confirmations as a level of the watch.
+    Confirmed {
+        /// The level.
+        confirmations: u32,
+    },
+    /// Another transaction spends one of its inputs.
+    Replaced {
+        /// The other transaction.
+        #[serde(with = "text::plain")]
+        by: Txid,
+    },
+    /// The mempool has lost it, and no other transaction is known to spend its inputs.
+    Dropped,
+    /// A reorg took its block from the chain.
+    Reorganised,
+    /// Several changes told as one, with the sums of all.
+    Digest {
+        /// Transactions in it.
+        transactions: u32,
+    },
+    /// A message that was asked for to try a channel.
+    Test,
+    /// The state of the server itself.
+    Health(Health),
+}
+
+/// The state of the server itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// The subject, in one word: `node`, `index`, `disk`, `certificate`, `relay`, `damage`.
+    pub subject: String,
+    /// One line for people.
+    pub text: String,
+    /// True once it is well again.
+    pub is_over: bool,
+}

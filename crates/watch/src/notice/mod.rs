@@ -1,0 +1,98 @@
+//! Notices: one thing told of a watch. No I/O.
+
+mod id;
+mod kind;
+mod text;
+
+use birdhouse_chain::Balance;
+use birdhouse_chain::source::BlockId;
+use bitcoin::Txid;
+use serde::{Deserialize, Serialize};
+
+use crate::file::WatchName;
+
+pub use id::NoticeId;
+pub use kind::{Health, NoticeKind};
+
+/// One thing told of a watch. Its JSON is that of the log, of webhooks and of the API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// Its id: the same in each delivery.
+    pub id: NoticeId,
+    /// Position in the log, set when it is appended: the cursor of readers.
+    pub seq: u64,
+    /// The watch; of the server's own name for a notice of its health.
+    pub watch: WatchName,
+    /// The change.
+    #[serde(flatten)]
+    pub kind: NoticeKind,
+    /// The transaction; none for a digest and for the server's health.
+    #[serde(with = "text::optional", default, skip_serializing_if = "Option::is_none")]
+    pub txid: Option<Txid>,
+    /// Sums, of this watch's scripts in the transaction.
+    #[serde(flatten)]
+    pub amounts: Amounts,
+    /// Balance of the watch after it, in satoshis.
+    #[serde(with = "text::balance", default, skip_serializing_if = "Option::is_none")]
+    pub balance: Option<Balance>,
+    /// Block of the transaction.
+    #[serde(with = "text::block", default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<BlockId>,
+    /// Time of the notice, in seconds since 1970.
+    pub at: u64,
+    /// True if the watch is cold: a spend from it is an alarm.
+    #[serde(default)]
+    pub is_cold: bool,
+    /// Outputs that pay the watch, [`crate::limits::NOTICE_LINES_MAX`] at most.
+    #[serde(default)]
+    pub outputs: Vec<WatchedOutput>,
+    /// Inputs that spend from it, [`crate::limits::NOTICE_LINES_MAX`] at most.
+    #[serde(default)]
+    pub inputs: Vec<WatchedInput>,
+}
+
+/// Sums in satoshis.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amounts {
+    /// Paid to the watch.
+    pub received: u64,
+    /// Spent from it.
+    pub spent: u64,
+}
+
+/// A script of a watch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedScript {
+    /// The script in hexadecimal.
+    pub script: String,
+    /// Branch of the descriptor: 0 receives, 1 is change, where it has two.
+    pub branch: u32,
+    /// Number in the branch.
+    pub index: u32,
+}
+
+/// An output that pays a watch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedOutput {
+    /// Index in the transaction.
+    pub vout: u32,
+    /// Satoshis.
+    pub value: u64,
+    /// Its script.
+    #[serde(flatten)]
+    pub script: WatchedScript,
+}
+
+/// An input that spends from a watch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedInput {
+    /// Index in the transaction.
+    pub vin: u32,
+    /// The output that it spends, `txid:vout`.
+    pub outpoint: String,
+    /// Satoshis.
+    pub value: u64,
+    /// The script of that output.
+    #[serde(flatten)]
+    pub script: WatchedScript,
+}

@@ -1,0 +1,1 @@
+//! Delivery: when to try again, and one task a channel.

@@ -1,0 +1,101 @@
+//! The file `watch.redb`: everything that outlives the process, a table a file of its own.
+//!
+//! One transaction commits an update of the index: notices in the log, outbox entries of their channels, open
+//! transactions, windows and cursor. So a process that is killed at any moment repeats an update whole, or not at all.
+
+mod log;
+mod outbox;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
+
+use crate::error::{Error, Result};
+use crate::file::ChannelName;
+use crate::notice::Notice;
+
+/// The file, open. Clones share it.
+#[derive(Clone)]
+pub struct State {
+    database: Arc<Database>,
+    path: PathBuf,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("State").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// A notice that an update appends, and the channels that it goes to.
+#[derive(Debug, Clone)]
+pub(crate) struct Routed {
+    pub(crate) notice: Notice,
+    pub(crate) channels: Vec<ChannelName>,
+}
+
+impl State {
+    /// Opens the file, or makes it.
+    ///
+    /// # Errors
+    /// Another process has it open, it is damaged, or the disk fails.
+    pub fn open(path: &Path) -> Result<Self> {
+        let failed = |error: redb::Error| Error::State { path: path.to_owned(), error };
+        let database = Database::create(path).map_err(|error| failed(error.into()))?;
+        let state = Self { database: Arc::new(database), path: path.to_owned() };
+        state.write(|transaction| {
+            log::create(transaction)?;
+            outbox::create(transaction)
+        })?;
+        Ok(state)
+    }
+
+    /// Returns notices of the log from a position on, ascending, at most `count`.
+    ///
+    /// # Errors
+    /// Damage, and failures of the disk.
+    pub fn notices(&self, from_seq: u64, count: usize) -> Result<Vec<Notice>> {
+        self.read(|transaction| log::read(transaction, from_seq, count))?
+    }
+
+    /// Returns the position that the next notice gets.
+    ///
+    /// # Errors
+    /// Failures of the disk.
+    pub fn next_seq(&self) -> Result<u64> {
+        self.read(log::next_seq)
+    }
+
+    /// Runs changes as one transaction, durable when this returns.
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>) -> Result<T> {
+        let run = || -> Result<T, redb::Error> {
+            let transaction = self.database.begin_write()?;
+            let result = change(&transaction)?;
+            transaction.commit()?;
+            Ok(result)
+        };
+        run().map_err(|error| self.failed(error))
+    }
+
+    /// Reads one state of the file.
+    pub(crate) fn read<T>(&self, question: impl FnOnce(&ReadTransaction) -> Result<T, redb::Error>) -> Result<T> {
+        let run = || question(&self.database.begin_read()?);
+        run().map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: redb::Error) -> Error {
+        Error::State { path: self.path.clone(), error }
+    }
+}
+
+/// Appends notices to the log and to the outboxes of their channels; sets and returns their positions.
+pub(crate) fn append(transaction: &WriteTransaction, routed: &mut [Routed]) -> Result<(), redb::Error> {
+    for one in routed {
+        log::append(transaction, &mut one.notice)?;
+        for channel in &one.channels {
+            outbox::enqueue(transaction, channel, &one.notice)?;
+        }
+    }
+    Ok(())
+}
