@@ -107,7 +107,8 @@ pub use error::{Error, Result, rebuild_advice};
 pub use filters::{FilterHeaders, put_compact_size};
 pub use merging::MergeOptions;
 pub use names::{
-    Hash256, Height, InvalidScriptHash, Profile, ScriptHash, Secret, Touched, TxNum, sha256d, sha256d_many,
+    Hash256, Height, InvalidScriptHash, Profile, ScriptHash, Secret, Touched, TxNum, read_address, sha256d,
+    sha256d_many,
 };
 pub use outside::source::{MiningRules, Ranking};
 pub use outside::{NODE_VALUE_AGE_MAX, NodeValue, NodeValues, Runtime, Spawned, Waiting, source};

@@ -50,7 +50,7 @@ pub use pages::{Pages, Surroundings, Tested};
 pub use server::{Overview, Server, Sockets};
 pub use service::{Listener, Settings, StaleBlock, Way};
 pub use wire::script;
-pub use wire::{Answer, Cache, Failure, Params, Refusal, Reply, read_address, script_of_address, script_of_hash};
+pub use wire::{Answer, Cache, Failure, Params, Refusal, Reply, script_of_address, script_of_hash};
 pub use work::{Endpoint, Lane, Question};
 
 // For benchmarks. Not for use.

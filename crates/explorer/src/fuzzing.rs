@@ -3,7 +3,7 @@
 
 use bitcoin::Network;
 
-use crate::derive::{Branch, Derivation, Named, Steps, parse};
+use birdhouse_descriptors::{Branch, Derivation, Named, Steps, parse};
 
 const NETWORKS: [Network; 2] = [Network::Bitcoin, Network::Regtest];
 /// Numbers that scripts have, and one that none has.

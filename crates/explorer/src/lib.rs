@@ -14,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 // Values and their texts. Pure.
-mod derive;
 mod running;
 mod times;
 

@@ -2,6 +2,7 @@
 //!
 //! Every folder may use it; it uses nothing of this crate.
 
+mod address;
 mod prefix;
 mod profile;
 mod scripthash;
@@ -9,6 +10,7 @@ mod sha;
 mod touched;
 mod txnum;
 
+pub use self::address::read_address;
 pub use self::prefix::Secret;
 pub(crate) use self::prefix::{KeyLength, Keyer, ScriptKey};
 pub use self::profile::Profile;

@@ -11,7 +11,7 @@ mod watch;
 
 pub(crate) use self::answer_memory::{AnswerMemory, Each, Json};
 pub use self::failure::{Failure, Refusal};
-pub use self::params::{Params, read_address, script_of_address, script_of_hash};
+pub use self::params::{Params, script_of_address, script_of_hash};
 pub(crate) use self::ranges::{AskedRange, Wanted};
 pub use self::reply::{Answer, Cache, Reply};
 pub(crate) use self::reply::{Content, EVENTS, HTML, ListPiece, Part, Ranged, Rows};

@@ -3,10 +3,9 @@
 
 use std::str::FromStr;
 
-use birdhouse_chain::ScriptHash;
-use bitcoin::address::NetworkUnchecked;
+use birdhouse_chain::{ScriptHash, read_address};
 use bitcoin::hex::FromHex as _;
-use bitcoin::{Address, BlockHash, Network, Txid};
+use bitcoin::{BlockHash, Network, Txid};
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
@@ -124,16 +123,6 @@ fn decoded(text: &str) -> String {
 
 fn invalid_hex() -> Failure {
     Failure::bad_request("Invalid hex string")
-}
-
-/// Characters of an address: bech32 has at most 90
-/// ([BIP 173](https://github.com/bitcoin/bips/blob/master/bip-0173.mediawiki)).
-const ADDRESS_CHARS_MAX: usize = 90;
-
-/// Reads an address of any network; `None` if the text is none. The time to decode base58 grows with the square of its
-/// length, so a longer text is not decoded.
-pub fn read_address(text: &str) -> Option<Address<NetworkUnchecked>> {
-    if text.len() > ADDRESS_CHARS_MAX { None } else { text.parse().ok() }
 }
 
 /// The script hash of an address of this network.

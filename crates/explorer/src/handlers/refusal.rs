@@ -1,9 +1,10 @@
 //! Refusals of addresses, keys and descriptors, with the reason.
 
-use birdhouse_esplora::{Failure, Question, read_address};
+use birdhouse_chain::read_address;
+use birdhouse_esplora::{Failure, Question};
 use bitcoin::Address;
 
-use crate::derive::{Unnamed, unreadable};
+use birdhouse_descriptors::{Unnamed, unreadable};
 
 /// Returns the address of a text.
 ///

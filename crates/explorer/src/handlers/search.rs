@@ -1,15 +1,16 @@
 //! The search: it leads to the page of whatever a text names.
 
+use birdhouse_chain::read_address;
 use birdhouse_chain::{Height, ScriptHash, Snapshot};
 use birdhouse_esplora::script::address_of;
-use birdhouse_esplora::{Answer, Failure, Lane, Question, Reply, Route, read_address, script_of_hash};
+use birdhouse_esplora::{Answer, Failure, Lane, Question, Reply, Route, script_of_hash};
 use bitcoin::hex::DisplayHex as _;
 use bitcoin::{BlockHash, OutPoint, ScriptBuf, Txid};
 
 use super::refusal::{own_address, refused};
 use super::{several, silent_payment};
-use crate::derive::{Unnamed, lines_of_key};
 use crate::views::parts::output_path;
+use birdhouse_descriptors::{Unnamed, lines_of_key};
 
 /// Hexadecimal digits of a hash.
 const HASH_DIGITS: usize = 64;

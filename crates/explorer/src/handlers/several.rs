@@ -11,8 +11,8 @@ use super::changes::{balances, changes, received};
 use super::refusal::refused;
 use super::scan;
 use super::script::entry;
-use crate::derive::{Branch, Derivation, GAP, Named, Steps, Underived, parse};
 use crate::views::several::{Member, Several, form, page};
+use birdhouse_descriptors::{Branch, Derivation, GAP, Named, Steps, Underived, parse};
 
 /// Scripts of one question.
 const SCRIPTS_MAX: usize = 5_000;

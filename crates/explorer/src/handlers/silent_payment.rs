@@ -4,8 +4,8 @@ use birdhouse_esplora::{Answer, Cache, Failure, Question, Reply};
 use birdhouse_silentpayments::Address;
 
 use super::refusal::refused;
-use crate::derive::{Unnamed, silent_payment_address};
 use crate::views::silent_payment::page;
+use birdhouse_descriptors::{Unnamed, silent_payment_address};
 
 /// Returns the page of a text, if it begins as a silent payment address does.
 pub(super) fn page_of(question: &Question<'_>, text: &str) -> Option<Answer> {

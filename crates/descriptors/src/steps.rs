@@ -4,12 +4,12 @@
 use bitcoin::bip32::DerivationPath;
 use miniscript::{Descriptor, DescriptorPublicKey};
 
-use super::limits::{GAP, STEPS_A_KEY_MAX, STEPS_MAX};
-use super::unnamed::Unnamed;
+use crate::limits::{GAP, STEPS_A_KEY_MAX, STEPS_MAX};
+use crate::unnamed::Unnamed;
 
 /// Steps that a question may still take.
 #[derive(Debug)]
-pub(crate) struct Steps {
+pub struct Steps {
     left: usize,
 }
 
@@ -21,14 +21,14 @@ impl Default for Steps {
 
 impl Steps {
     /// Charges steps before they are taken.
-    pub(crate) fn charge(&mut self, steps: usize) -> Result<(), Unnamed> {
+    pub fn charge(&mut self, steps: usize) -> Result<(), Unnamed> {
         self.left = self.left.checked_sub(steps).ok_or(Unnamed::TooManySteps)?;
         Ok(())
     }
 
     /// Charges the first scripts of a descriptor's branches: the steps of every key up to the wildcard, and one for
     /// each script. Keys that are not derived count as well.
-    pub(super) fn charge_line(&mut self, descriptor: &Descriptor<DescriptorPublicKey>) -> Result<(), Unnamed> {
+    pub(crate) fn charge_line(&mut self, descriptor: &Descriptor<DescriptorPublicKey>) -> Result<(), Unnamed> {
         let branches = descriptor.iter_pk().map(|key| paths(&key).len()).max().unwrap_or_default().max(1);
         let scripts = if descriptor.has_wildcard() { GAP as usize } else { 1 };
         let mut steps = 0;

@@ -9,7 +9,7 @@ const COMPRESSED: usize = 66;
 const UNCOMPRESSED: usize = 130;
 
 /// Returns descriptors of all scripts that a public key alone may have, one a line; `None` if the text is no key.
-pub(crate) fn lines_of_key(hex: &str) -> Option<String> {
+pub fn lines_of_key(hex: &str) -> Option<String> {
     match hex.len() {
         X_ONLY => {
             hex.parse::<XOnlyPublicKey>().ok()?;

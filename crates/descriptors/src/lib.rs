@@ -1,5 +1,9 @@
 //! Scripts of addresses, extended keys and output descriptors
 //! ([BIP 380](https://github.com/bitcoin/bips/blob/master/bip-0380.mediawiki)). Pure.
+//!
+//! A text is a stranger's: its length, nesting, paths and steps are bounded before a parser reads it.
+
+#![forbid(unsafe_code)]
 
 mod branch;
 mod extended;
@@ -14,25 +18,25 @@ mod unnamed;
 
 use std::collections::HashSet;
 
-use birdhouse_esplora::read_address;
+use birdhouse_chain::read_address;
 use bitcoin::{Network, NetworkKind, ScriptBuf};
 use miniscript::descriptor::checksum::verify_checksum;
 use miniscript::descriptor::{DescriptorType, Wildcard};
 use miniscript::{Descriptor, DescriptorPublicKey, MiniscriptKey as _};
 
 use branch::OutputKey;
-pub(crate) use branch::{Branch, Derivation, Described, Underived};
+pub use branch::{Branch, Derivation, Described, Underived};
 use forms::Form;
-pub(crate) use keys::lines_of_key;
-pub(crate) use limits::GAP;
+pub use keys::lines_of_key;
+pub use limits::GAP;
 use limits::{CHARS_MAX, NESTING_MAX, PATHS_MAX};
-pub(crate) use reasons::{silent_payment_address, unreadable};
-pub(crate) use steps::Steps;
-pub(crate) use unnamed::Unnamed;
+pub use reasons::{silent_payment_address, unreadable};
+pub use steps::Steps;
+pub use unnamed::Unnamed;
 
 /// Scripts that one line of a question names.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Named {
+pub enum Named {
     /// One script, with its address if it has one.
     One(ScriptBuf),
     /// As many as are used: a descriptor with a wildcard, or several for one key.
@@ -40,7 +44,7 @@ pub(crate) enum Named {
 }
 
 /// Reads one address, extended key or descriptor, and charges the steps that it takes at least.
-pub(crate) fn parse(text: &str, network: Network, steps: &mut Steps) -> Result<Named, Unnamed> {
+pub fn parse(text: &str, network: Network, steps: &mut Steps) -> Result<Named, Unnamed> {
     if is_too_long(text) {
         return Err(Unnamed::TooLong);
     }

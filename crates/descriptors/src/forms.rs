@@ -2,18 +2,18 @@
 //! ([BIP 385](https://github.com/bitcoin/bips/blob/master/bip-0385.mediawiki),
 //! [BIP 384](https://github.com/bitcoin/bips/blob/master/bip-0384.mediawiki), Core's `doc/descriptors.md`).
 
-use birdhouse_esplora::read_address;
+use birdhouse_chain::read_address;
 use bitcoin::hex::FromHex as _;
 use bitcoin::{Network, ScriptBuf};
 
-use super::reasons::unreadable;
-use super::unnamed::Unnamed;
+use crate::reasons::unreadable;
+use crate::unnamed::Unnamed;
 
 /// Hexadecimal digits of an uncompressed public key.
 const UNCOMPRESSED_DIGITS: usize = 130;
 
 /// A descriptor without its checksum, by its outermost form.
-pub(super) enum Form<'a> {
+pub(crate) enum Form<'a> {
     /// A script that is written out.
     Script(ScriptBuf),
     /// The texts of descriptors of miniscript.
@@ -23,7 +23,7 @@ pub(super) enum Form<'a> {
 }
 
 /// Reads the outermost form.
-pub(super) fn form(text: &str, network: Network) -> Result<Form<'_>, Unnamed> {
+pub(crate) fn form(text: &str, network: Network) -> Result<Form<'_>, Unnamed> {
     let whole = || Form::Miniscript(vec![text.to_owned()]);
     let Some((name, rest)) = text.split_once('(') else { return Ok(whole()) };
     let Some(inner) = rest.strip_suffix(')') else { return Ok(whole()) };

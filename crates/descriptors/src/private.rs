@@ -4,7 +4,7 @@
 const WIF_CHARS: std::ops::RangeInclusive<usize> = 51..=52;
 
 /// Returns `true` if the text has anything that looks like a private key: by itself or in a descriptor.
-pub(super) fn has_private_key(text: &str) -> bool {
+pub(crate) fn has_private_key(text: &str) -> bool {
     text.split(|char: char| !char.is_ascii_alphanumeric()).any(|word| is_extended(word) || is_wif(word))
 }
 

@@ -10,7 +10,7 @@ use miniscript::descriptor::{DescriptorType, DescriptorXKey, SinglePubKey, Wildc
 use miniscript::{Descriptor, DescriptorPublicKey, ForEachKey as _, TranslateErr, Translator, translate_hash_clone};
 
 /// The derivation of keys for one question. Keys on the way to a wildcard are derived once, whatever shares them.
-pub(crate) struct Derivation<'a> {
+pub struct Derivation<'a> {
     secp: Secp256k1<VerifyOnly>,
     known: HashMap<(Xpub, ChildNumber), Xpub>,
     /// Called before each step; an error ends the derivation.
@@ -19,7 +19,7 @@ pub(crate) struct Derivation<'a> {
 
 /// The reason why a script is not derived.
 #[derive(Debug)]
-pub(crate) enum Underived {
+pub enum Underived {
     /// The derivation was ended.
     Ended(birdhouse_chain::Error),
     /// The keys have no such script.
@@ -28,14 +28,14 @@ pub(crate) enum Underived {
 
 /// A descriptor of one branch.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Described {
-    pub(super) descriptor: Descriptor<DescriptorPublicKey>,
-    pub(super) output_key: OutputKey,
+pub struct Described {
+    pub(crate) descriptor: Descriptor<DescriptorPublicKey>,
+    pub(crate) output_key: OutputKey,
 }
 
 /// The key of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OutputKey {
+pub(crate) enum OutputKey {
     /// As the descriptor has it.
     OfForm,
     /// The internal key of a taproot descriptor, without a tweak: `rawtr`
@@ -45,7 +45,7 @@ pub(super) enum OutputKey {
 
 /// A branch of scripts that are numbered from 0 on, or a single one.
 #[derive(Debug)]
-pub(crate) struct Branch {
+pub struct Branch {
     /// The descriptor, with keys that need only the wildcard's step.
     descriptor: Descriptor<DescriptorPublicKey>,
     output_key: OutputKey,
@@ -55,7 +55,7 @@ pub(crate) struct Branch {
 
 impl<'a> Derivation<'a> {
     /// Returns a derivation that calls `step` before each step.
-    pub(crate) fn new(step: &'a dyn Fn() -> birdhouse_chain::Result<()>) -> Self {
+    pub fn new(step: &'a dyn Fn() -> birdhouse_chain::Result<()>) -> Self {
         Self { secp: Secp256k1::verification_only(), known: HashMap::new(), step }
     }
 
@@ -80,7 +80,11 @@ impl<'a> Derivation<'a> {
 }
 
 impl Branch {
-    pub(crate) fn new(described: &Described, derivation: &mut Derivation<'_>) -> Result<Self, Underived> {
+    /// Derives the keys of a descriptor up to the wildcard.
+    ///
+    /// # Errors
+    /// The derivation was ended, or the keys have no such script.
+    pub fn new(described: &Described, derivation: &mut Derivation<'_>) -> Result<Self, Underived> {
         let Described { descriptor, output_key } = described;
         let last_step = last_step(descriptor);
         let descriptor = descriptor.translate_pk(&mut Prefixes(derivation)).map_err(underived)?;
@@ -88,17 +92,17 @@ impl Branch {
     }
 
     /// True if it has more than one script.
-    pub(crate) fn is_ranged(&self) -> bool {
+    pub fn is_ranged(&self) -> bool {
         self.descriptor.has_wildcard()
     }
 
     /// The number of keys of each script.
-    pub(crate) fn keys(&self) -> usize {
+    pub fn keys(&self) -> usize {
         self.descriptor.iter_pk().count()
     }
 
     /// The script of a number.
-    pub(crate) fn script(&self, number: u32, derivation: &Derivation<'_>) -> Result<ScriptBuf, Underived> {
+    pub fn script(&self, number: u32, derivation: &Derivation<'_>) -> Result<ScriptBuf, Underived> {
         let derived = self.descriptor.translate_pk(&mut Keys { number, derivation }).map_err(underived)?;
         Ok(match self.output_key {
             OutputKey::OfForm => derived.script_pubkey(),
@@ -110,7 +114,7 @@ impl Branch {
     }
 
     /// The form of its scripts and the path of a number in it: `wpkh 0/5`.
-    pub(crate) fn name(&self, number: u32) -> String {
+    pub fn name(&self, number: u32) -> String {
         let form = match self.output_key {
             OutputKey::OfForm => form(&self.descriptor),
             OutputKey::Internal => "rawtr",

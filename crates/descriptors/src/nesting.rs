@@ -4,7 +4,7 @@
 //! stack. In an unoptimised build a level of miniscript takes kilobytes.
 
 /// Returns the number of levels of a text: brackets, and the wrappers of a fragment, of which each letter is one.
-pub(super) fn nesting(text: &str) -> usize {
+pub(crate) fn nesting(text: &str) -> usize {
     let (mut open, mut depth, mut most) = (Vec::new(), 0, 0);
     let (mut name_start, mut wrappers) = (0, 0);
     for (at, byte) in text.bytes().enumerate() {

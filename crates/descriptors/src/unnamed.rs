@@ -4,11 +4,11 @@ use std::fmt;
 
 use birdhouse_silentpayments::AddressError;
 
-use super::limits::{NESTING_MAX, STEPS_A_KEY_MAX, STEPS_MAX};
+use crate::limits::{NESTING_MAX, STEPS_A_KEY_MAX, STEPS_MAX};
 
 /// The reason why a line names no scripts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unnamed {
+pub enum Unnamed {
     /// It holds a private key.
     Private,
     /// It is an address, or has a key, of another network.
@@ -56,7 +56,7 @@ pub(crate) enum Unnamed {
 
 impl Unnamed {
     /// Returns the reason why a descriptor with this text in it cannot be read.
-    pub(super) fn in_descriptor(self) -> Self {
+    pub(crate) fn in_descriptor(self) -> Self {
         if self == Self::Unknown { Self::Unreadable } else { self }
     }
 }

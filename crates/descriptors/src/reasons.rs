@@ -4,7 +4,7 @@
 use birdhouse_silentpayments::{Address, AddressNetwork};
 use bitcoin::base58;
 
-use super::unnamed::Unnamed;
+use crate::unnamed::Unnamed;
 
 /// Forms that are known and not served, by their names.
 const NOT_SERVED: [(&str, &str); 4] =
@@ -23,7 +23,7 @@ const BASE58_CHARS: std::ops::RangeInclusive<usize> = 26..=36;
 const EXTENDED_CHARS: std::ops::RangeInclusive<usize> = 100..=120;
 
 /// Returns the reason why a text is neither an address nor a key nor a descriptor.
-pub(crate) fn unreadable(text: &str) -> Unnamed {
+pub fn unreadable(text: &str) -> Unnamed {
     if let Some(address) = silent_payment_address(text) {
         return address.err().unwrap_or(Unnamed::SilentPayment);
     }
@@ -49,13 +49,13 @@ pub(crate) fn unreadable(text: &str) -> Unnamed {
 }
 
 /// Reads a text that begins as a silent payment address does; `None` for others.
-pub(crate) fn silent_payment_address(text: &str) -> Option<Result<Address, Unnamed>> {
+pub fn silent_payment_address(text: &str) -> Option<Result<Address, Unnamed>> {
     AddressNetwork::of_text(text)?;
     Some(text.parse().map_err(Unnamed::SilentPaymentAddress))
 }
 
 /// Returns the reason why the checksum of a descriptor is wrong.
-pub(super) fn of_checksum(text: &str) -> Unnamed {
+pub(crate) fn of_checksum(text: &str) -> Unnamed {
     let checksum = text.rsplit('#').next().unwrap_or_default();
     if checksum.len() == CHECKSUM_CHARS { Unnamed::Checksum } else { Unnamed::ChecksumLength }
 }

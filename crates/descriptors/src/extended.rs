@@ -3,7 +3,7 @@
 
 use bitcoin::{Network, NetworkKind, base58};
 
-use super::unnamed::Unnamed;
+use crate::unnamed::Unnamed;
 
 /// Public version bytes by the scripts that they are for: of mainnet, and of the test networks.
 const VERSIONS: [([u8; 4], [u8; 4], Scripts); 5] = [
@@ -34,7 +34,7 @@ enum Scripts {
 
 /// Returns the descriptors of a bare extended key: of receiving and of change scripts, in every form that it may be
 /// for. `None` if it is none.
-pub(super) fn descriptors(text: &str, network: Network) -> Result<Option<Vec<String>>, Unnamed> {
+pub(crate) fn descriptors(text: &str, network: Network) -> Result<Option<Vec<String>>, Unnamed> {
     let (origin, key) = match text.strip_prefix('[').and_then(|text| text.split_once(']')) {
         Some((origin, key)) => (format!("[{origin}]"), key),
         None => (String::new(), text),
