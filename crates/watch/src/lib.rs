@@ -42,9 +42,11 @@ pub mod api;
 
 mod service;
 
-pub use engine::Engine;
+pub use engine::{Engine, WatchView};
 pub use error::{Error, Result};
-pub use file::{ChannelKind, ChannelName, ChannelSettings, Directions, Source, WatchFile, WatchName, WatchSettings};
+pub use file::{
+    ChannelKind, ChannelName, ChannelSettings, Directions, FileError, Source, WatchFile, WatchName, WatchSettings,
+};
 pub use notice::{Amounts, Health, Notice, NoticeId, NoticeKind, WatchedInput, WatchedOutput, WatchedScript};
 pub use service::Watches;
 pub use state::State;

@@ -17,6 +17,8 @@ pub const GAP_DEFAULT: u32 = 20;
 pub const FIRST_GAP: u32 = 100;
 /// Scripts of all branches of a watch.
 pub const SCRIPTS_MAX: usize = 100_000;
+/// Hexadecimal digits of a script: consensus allows 10 000 bytes.
+pub const SCRIPT_CHARS_MAX: usize = 20_000;
 /// Transactions of one script that an update reads. A script with more is told of no more until it has less.
 pub const SCRIPT_HISTORY_MAX: usize = 10_000;
 /// Confirmation levels of a watch.
@@ -31,3 +33,8 @@ pub const NOTICE_LINES_MAX: usize = 100;
 pub const NOTICES_MAX: u64 = 100_000;
 /// Notices of a watch in one update after a pause, beyond which one digest takes their turn.
 pub const BACKLOG_MAX: usize = 50;
+/// Seconds for which a transaction must have left the mempool before it counts as dropped: a node that starts again
+/// brings its mempool back.
+pub const DROPPED_AFTER_S: u64 = 600;
+/// Blocks of the past that the first scan of a silent-payment watch reads: they have millions of tweaks.
+pub const SILENT_HISTORY_MAX: u32 = 10_000;

@@ -1,32 +1,221 @@
 //! The difference of what the watches knew and what a snapshot says, as notices.
+//!
+//! State-based, so that nothing is missed or told twice: an update says which scripts to read again, and no more. For
+//! these the engine reads the history from the settled height on and the mempool, and compares with the open
+//! transactions. Notices and the new state are one transaction of `state`; after a failure the engine takes up the
+//! state as it was committed.
+//!
+//! While the tip of the index is lower than that of the last update, nothing is told: an index that was restored, or
+//! that applies a reorg, comes back to that height.
 
-use birdhouse_chain::Update;
+mod lines;
+mod silent;
+mod step;
+mod watched;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use birdhouse_chain::source::BlockId;
+use birdhouse_chain::{Balance, ScriptHash, Snapshot, Touched, Tweaks, Update};
+use bitcoin::Network;
 
 use crate::error::Result;
-use crate::file::WatchFile;
+use crate::file::{WatchFile, WatchName};
+use crate::limits::DROPPED_AFTER_S;
 use crate::notice::Notice;
-use crate::state::State;
+use crate::state::{Changes, Routed, State};
+use silent::Scans;
+use watched::{Moment, Watched};
+
+/// Blocks of one update beyond which it is a backlog.
+const BACKLOG_BLOCKS: u32 = 6;
 
 /// Follows the updates of an index.
 #[derive(Debug)]
 pub struct Engine {
     state: State,
     file: WatchFile,
+    network: Network,
+    tweaks: Option<Tweaks>,
+    dropped_after_s: u64,
+    loaded: Option<Loaded>,
+}
+
+/// What the engine knows, as it is committed.
+#[derive(Debug)]
+struct Loaded {
+    watches: Vec<Watched>,
+    owners: HashMap<ScriptHash, Vec<Owner>>,
+    cursor: Option<BlockId>,
+    /// Watches of the state that the file no longer has.
+    gone: Vec<WatchName>,
+    /// True until the first update is told.
+    is_new: bool,
+}
+
+/// A watch that has a script.
+#[derive(Debug, Clone, Copy)]
+struct Owner {
+    watch: usize,
+    position: crate::wallet::Position,
+}
+
+/// A watch, for operators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchView {
+    /// Its name.
+    pub name: WatchName,
+    /// Kind of its source.
+    pub kind: &'static str,
+    /// Scripts that are watched.
+    pub scripts: usize,
+    /// The number after the last used script, of each branch.
+    pub used: Vec<u32>,
+    /// Its balance.
+    pub balance: Balance,
+    /// Transactions that may still change.
+    pub open: usize,
+    /// The reason why it says less than it should.
+    pub fault: Option<String>,
 }
 
 impl Engine {
-    /// Takes up the watches of a file where their state ends.
-    pub fn new(state: State, file: WatchFile) -> Self {
-        Self { state, file }
+    /// Takes up the watches of a file where their state ends. `tweaks` finds silent payments, where they are indexed.
+    pub fn new(state: State, file: WatchFile, network: Network, tweaks: Option<Tweaks>) -> Self {
+        Self { state, file, network, tweaks, dropped_after_s: DROPPED_AFTER_S, loaded: None }
     }
 
-    /// Tells the differences that an update makes: commits notices and state, then returns the notices.
+    /// Sets the seconds for which a transaction must be absent before it counts as dropped.
+    #[must_use]
+    pub fn dropped_after(mut self, seconds: u64) -> Self {
+        self.dropped_after_s = seconds;
+        self
+    }
+
+    /// Replaces the watch file; from the next update on its watches are told.
+    pub fn set_file(&mut self, file: WatchFile) {
+        self.file = file;
+        self.loaded = None;
+    }
+
+    /// Returns the watches as of the last update.
+    pub fn watches(&self) -> Vec<WatchView> {
+        self.loaded.iter().flat_map(|loaded| loaded.watches.iter().map(Watched::view)).collect()
+    }
+
+    /// Returns the block that was told last.
+    pub fn cursor(&self) -> Option<BlockId> {
+        self.loaded.as_ref().and_then(|loaded| loaded.cursor)
+    }
+
+    /// Tells the differences that an update makes: commits notices and state, then returns the notices. `now` is in
+    /// seconds since 1970.
     ///
     /// # Errors
     /// Failures of the index or of the file of notices; nothing is committed then.
-    pub fn update(&mut self, update: &Update) -> Result<Vec<Notice>> {
-        let (_, _) = (update, &self.file);
-        self.state.write(|transaction| crate::state::append(transaction, &mut []))?;
-        Ok(Vec::new())
+    pub fn update(&mut self, update: &Update, now: u64) -> Result<Vec<Notice>> {
+        self.tell(&update.snapshot, &update.touched, now)
+    }
+
+    /// Tells the differences of a snapshot of which nothing is known.
+    ///
+    /// # Errors
+    /// Those of [`Self::update`].
+    pub fn look(&mut self, at: &Snapshot, now: u64) -> Result<Vec<Notice>> {
+        self.tell(at, &Touched::Any, now)
+    }
+
+    fn tell(&mut self, at: &Snapshot, touched: &Touched, now: u64) -> Result<Vec<Notice>> {
+        // Taken, so that a failure in between leaves nothing that is not committed.
+        let mut loaded = match self.loaded.take() {
+            Some(loaded) => loaded,
+            None => self.load()?,
+        };
+        if loaded.cursor.is_some_and(|cursor| at.tip().height < cursor.height) {
+            loaded.is_new = true;
+            self.loaded = Some(loaded);
+            return Ok(Vec::new());
+        }
+        let moment = Moment {
+            at,
+            now,
+            network: self.network,
+            dropped_after_s: self.dropped_after_s,
+            is_backlog: loaded.is_backlog(at, touched),
+            has_new_tip: loaded.cursor != Some(at.tip()),
+            is_reorg: loaded.cursor.is_some_and(|cursor| at.block_hash(cursor.height) != Some(cursor.hash)),
+        };
+        let mut changes = Changes { cursor: moment.has_new_tip.then(|| at.tip()), ..Changes::default() };
+        changes.watches.extend(loaded.gone.drain(..).map(|name| (name, None)));
+        let mut touched_of = loaded.touched(touched);
+        let scans = Scans { tweaks: self.tweaks.as_ref() };
+        let mut routed: Vec<Routed> = Vec::new();
+        for (number, watch) in loaded.watches.iter_mut().enumerate() {
+            let mut scripts = touched_of.remove(&number).unwrap_or_default();
+            if loaded.is_new || *touched == Touched::Any {
+                scripts = watch.scripts();
+            }
+            watch.scan(&scans, &moment, &mut scripts)?;
+            routed.extend(watch.tell(&moment, scripts, &mut changes)?);
+            for (script, position) in watch.take_fresh() {
+                loaded.owners.entry(script).or_default().push(Owner { watch: number, position });
+            }
+        }
+        let is_changed =
+            !routed.is_empty() || !changes.open.is_empty() || !changes.watches.is_empty() || changes.cursor.is_some();
+        if is_changed {
+            self.state.commit(&mut routed, &changes)?;
+        }
+        loaded.is_new = false;
+        loaded.cursor = Some(at.tip());
+        self.loaded = Some(loaded);
+        Ok(routed.into_iter().map(|one| one.notice).collect())
+    }
+
+    /// Reads the state.
+    fn load(&self) -> Result<Loaded> {
+        let mut records: BTreeMap<_, _> = self.state.watches()?.into_iter().collect();
+        let mut loaded = Loaded {
+            watches: Vec::new(),
+            owners: HashMap::new(),
+            cursor: self.state.cursor()?,
+            gone: Vec::new(),
+            is_new: true,
+        };
+        for settings in &self.file.watches {
+            let record = records.remove(&settings.name);
+            let record = match record {
+                Some(record) if record.source == settings.source.text() => Some(record),
+                Some(_) => {
+                    loaded.gone.push(settings.name.clone());
+                    None
+                }
+                None => None,
+            };
+            let open = if record.is_some() { self.state.open_transactions(&settings.name)? } else { Vec::new() };
+            loaded.watches.push(Watched::new(settings.clone(), self.network, record, open));
+        }
+        loaded.gone.extend(records.into_keys());
+        Ok(loaded)
+    }
+}
+
+impl Loaded {
+    /// True if an update tells more than the usual change of a tip or a mempool.
+    fn is_backlog(&self, at: &Snapshot, touched: &Touched) -> bool {
+        let height = self.cursor.map_or(0, |cursor| cursor.height.0);
+        self.is_new || *touched == Touched::Any || at.tip().height.0 > height + BACKLOG_BLOCKS
+    }
+
+    /// The touched scripts of each watch: one lookup for each script.
+    fn touched(&self, touched: &Touched) -> BTreeMap<usize, BTreeSet<ScriptHash>> {
+        let mut of: BTreeMap<usize, BTreeSet<ScriptHash>> = BTreeMap::new();
+        let Touched::Scripts(scripts) = touched else { return of };
+        for script in scripts {
+            for owner in self.owners.get(script).into_iter().flatten() {
+                of.entry(owner.watch).or_default().insert(*script);
+            }
+        }
+        of
     }
 }

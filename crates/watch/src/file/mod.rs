@@ -1,7 +1,10 @@
 //! The file `watches.toml`: settings of watches and channels. Parses, checks and writes back; uses `limits` alone.
 
+mod disk;
 mod names;
+mod parse;
 mod settings;
 
 pub use names::{ChannelName, WatchName};
+pub use parse::FileError;
 pub use settings::{ChannelKind, ChannelSettings, Directions, Source, WatchFile, WatchSettings};

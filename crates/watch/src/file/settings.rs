@@ -1,5 +1,7 @@
 //! Settings of the file, as values.
 
+use serde::Deserialize;
+
 use crate::file::names::{ChannelName, WatchName};
 
 /// A watch file that was checked.
@@ -9,6 +11,8 @@ pub struct WatchFile {
     pub channels: Vec<ChannelSettings>,
     /// Its watches.
     pub watches: Vec<WatchSettings>,
+    /// Channels that the state of the server itself is told on.
+    pub health: Vec<ChannelName>,
 }
 
 /// A way to a person or a program.
@@ -111,7 +115,7 @@ pub struct WatchSettings {
 }
 
 /// The scripts that a watch names, as its text in the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Source {
     /// An output descriptor, an extended key or an address.
     Descriptor(String),
@@ -124,8 +128,35 @@ pub enum Source {
     SilentPayment(String),
 }
 
+/// Prints no key.
+impl std::fmt::Debug for Source {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl Source {
+    /// Returns the kind of the source, in the words of the file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Descriptor(_) => "descriptor",
+            Self::Script(_) => "script",
+            Self::Outpoint(_) => "outpoint",
+            Self::SilentPayment(_) => "silent-payment",
+        }
+    }
+
+    /// Returns its text in the file.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Descriptor(text) | Self::Script(text) | Self::Outpoint(text) | Self::SilentPayment(text) => text,
+        }
+    }
+}
+
 /// Payments that are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Directions {
     /// Those that raise the balance.
     In,

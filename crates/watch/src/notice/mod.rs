@@ -2,7 +2,7 @@
 
 mod id;
 mod kind;
-mod text;
+pub(crate) mod text;
 
 use birdhouse_chain::Balance;
 use birdhouse_chain::source::BlockId;
@@ -40,8 +40,11 @@ pub struct Notice {
     pub block: Option<BlockId>,
     /// Time of the notice, in seconds since 1970.
     pub at: u64,
+    /// True if the node has removed a part of the transaction, so that sums and lists say less.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_partial: bool,
     /// True if the watch is cold: a spend from it is an alarm.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub is_cold: bool,
     /// Outputs that pay the watch, [`crate::limits::NOTICE_LINES_MAX`] at most.
     #[serde(default)]
@@ -49,6 +52,22 @@ pub struct Notice {
     /// Inputs that spend from it, [`crate::limits::NOTICE_LINES_MAX`] at most.
     #[serde(default)]
     pub inputs: Vec<WatchedInput>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Notice {
+    /// Returns the id of a notice at a position of the log: of a block's hash where it has a block, and of the position
+    /// where it has none, since one transaction may come to the mempool twice.
+    pub(crate) fn id_at(&self, seq: u64) -> NoticeId {
+        let txid = self.txid.map(|txid| txid.to_string()).unwrap_or_default();
+        let kind = serde_json::to_string(&self.kind).expect("its keys are texts");
+        let moment = self.block.map_or_else(|| seq.to_string(), |block| block.hash.to_string());
+        NoticeId::of(&[self.watch.as_str().as_bytes(), txid.as_bytes(), kind.as_bytes(), moment.as_bytes()])
+    }
 }
 
 /// Sums in satoshis.

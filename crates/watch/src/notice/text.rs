@@ -91,3 +91,18 @@ pub(crate) mod block {
 fn parsed<T: FromStr<Err: Display>, E: serde::de::Error>(text: &str) -> Result<T, E> {
     text.parse().map_err(|error| E::custom(format!("{text}: {error}")))
 }
+
+/// Outpoints as their texts.
+pub(crate) mod outpoints {
+    use bitcoin::OutPoint;
+
+    use super::{Deserialize as _, Deserializer, Serializer, parsed};
+
+    pub(crate) fn serialize<S: Serializer>(value: &[OutPoint], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(value.iter().map(ToString::to_string))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OutPoint>, D::Error> {
+        Vec::<String>::deserialize(deserializer)?.iter().map(|text| parsed(text)).collect()
+    }
+}

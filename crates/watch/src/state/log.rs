@@ -13,11 +13,12 @@ pub(super) fn create(transaction: &WriteTransaction) -> Result<(), redb::Error> 
     Ok(())
 }
 
-/// Appends a notice, sets its position, and deletes the oldest beyond [`NOTICES_MAX`].
+/// Appends a notice, sets its position and its id, and deletes the oldest beyond [`NOTICES_MAX`].
 pub(super) fn append(transaction: &WriteTransaction, notice: &mut Notice) -> Result<(), redb::Error> {
     let mut table = transaction.open_table(TABLE)?;
     let last = table.last()?.map_or(0, |(seq, _)| seq.value());
     notice.seq = last + 1;
+    notice.id = notice.id_at(notice.seq);
     table.insert(notice.seq, encode(notice).as_slice())?;
     if let Some(oldest) = notice.seq.checked_sub(NOTICES_MAX) {
         table.remove(oldest)?;

@@ -5,15 +5,20 @@
 
 mod log;
 mod outbox;
+mod records;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use birdhouse_chain::source::BlockId;
+use bitcoin::Txid;
 use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
 
 use crate::error::{Error, Result};
-use crate::file::ChannelName;
+use crate::file::{ChannelName, WatchName};
 use crate::notice::Notice;
+
+pub(crate) use records::{Changes, Lines, Open, WatchRecord};
 
 /// The file, open. Clones share it.
 #[derive(Clone)]
@@ -46,6 +51,7 @@ impl State {
         let state = Self { database: Arc::new(database), path: path.to_owned() };
         state.write(|transaction| {
             log::create(transaction)?;
+            records::create(transaction)?;
             outbox::create(transaction)
         })?;
         Ok(state)
@@ -65,6 +71,29 @@ impl State {
     /// Failures of the disk.
     pub fn next_seq(&self) -> Result<u64> {
         self.read(log::next_seq)
+    }
+
+    /// The block that was told last.
+    pub(crate) fn cursor(&self) -> Result<Option<BlockId>> {
+        self.read(records::cursor)?
+    }
+
+    /// All watches that have a record.
+    pub(crate) fn watches(&self) -> Result<Vec<(WatchName, WatchRecord)>> {
+        self.read(records::watches)?
+    }
+
+    /// The open transactions of a watch.
+    pub(crate) fn open_transactions(&self, watch: &WatchName) -> Result<Vec<(Txid, Open)>> {
+        self.read(|transaction| records::open(transaction, watch))?
+    }
+
+    /// Commits an update: its notices, whose positions and ids it sets, and what the watches then know.
+    pub(crate) fn commit(&self, routed: &mut [Routed], changes: &Changes) -> Result<()> {
+        self.write(|transaction| {
+            append(transaction, routed)?;
+            records::apply(transaction, changes)
+        })
     }
 
     /// Runs changes as one transaction, durable when this returns.

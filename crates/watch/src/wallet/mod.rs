@@ -1,1 +1,157 @@
 //! Scripts of a watch: branches of its descriptor and the window of the gap. Reads nothing.
+
+use birdhouse_chain::ScriptHash;
+use birdhouse_descriptors::{Branch, Derivation, Named, Steps, parse};
+use bitcoin::hex::FromHex as _;
+use bitcoin::{Network, OutPoint, ScriptBuf};
+
+use crate::file::{Source, WatchSettings};
+use crate::limits::SCRIPTS_MAX;
+
+/// The scripts of one watch.
+#[derive(Debug)]
+pub(crate) struct Wallet {
+    branches: Vec<WalletBranch>,
+    /// The output that is watched, whose script is not known yet.
+    pub(crate) outpoint: Option<OutPoint>,
+    /// Scripts that its branches have together.
+    scripts: usize,
+}
+
+#[derive(Debug)]
+struct WalletBranch {
+    source: BranchSource,
+    /// Scripts derived, from number 0 on.
+    derived: u32,
+    /// The number after the last used script.
+    used: u32,
+}
+
+#[derive(Debug)]
+enum BranchSource {
+    /// Numbered scripts.
+    Ranged(Branch),
+    /// Scripts that were added one by one.
+    Listed(Vec<ScriptHash>),
+}
+
+/// A script's number in its wallet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    pub(crate) branch: u32,
+    pub(crate) index: u32,
+}
+
+impl Wallet {
+    /// Returns the wallet of a watch, before any script of it is derived.
+    ///
+    /// # Errors
+    /// The source names no scripts of the network, in words.
+    pub(crate) fn of(settings: &WatchSettings, network: Network) -> Result<Self, String> {
+        let mut wallet = Self::empty();
+        match &settings.source {
+            Source::Descriptor(text) => {
+                match parse(text.trim(), network, &mut Steps::default()).map_err(|reason| reason.to_string())? {
+                    Named::One(script) => wallet.list(vec![ScriptHash::of(script.as_bytes())]),
+                    Named::Many(described) => {
+                        let step = || Ok(());
+                        let mut derivation = Derivation::new(&step);
+                        for described in &described {
+                            let branch = Branch::new(described, &mut derivation).map_err(|_| no_script())?;
+                            if branch.is_ranged() {
+                                wallet.push(BranchSource::Ranged(branch));
+                            } else {
+                                let script = branch.script(0, &derivation).map_err(|_| no_script())?;
+                                wallet.list(vec![ScriptHash::of(script.as_bytes())]);
+                            }
+                        }
+                    }
+                }
+            }
+            Source::Script(hex) => {
+                let script = Vec::<u8>::from_hex(hex).map_err(|error| error.to_string())?;
+                wallet.list(vec![ScriptHash::of(&script)]);
+            }
+            Source::Outpoint(text) => {
+                wallet.outpoint = Some(text.parse().map_err(|_| no_script())?);
+                wallet.list(Vec::new());
+            }
+            Source::SilentPayment(_) => wallet.list(Vec::new()),
+        }
+        Ok(wallet)
+    }
+
+    /// A wallet without scripts.
+    pub(crate) fn empty() -> Self {
+        Self { branches: Vec::new(), outpoint: None, scripts: 0 }
+    }
+
+    fn push(&mut self, source: BranchSource) {
+        self.branches.push(WalletBranch { source, derived: 0, used: 0 });
+    }
+
+    fn list(&mut self, scripts: Vec<ScriptHash>) {
+        self.push(BranchSource::Listed(scripts));
+    }
+
+    /// Adds a script to the first branch of a wallet that lists its scripts.
+    pub(crate) fn add(&mut self, script: &ScriptBuf) {
+        self.add_hash(ScriptHash::of(script.as_bytes()));
+    }
+
+    /// [`Self::add`] of a script hash.
+    pub(crate) fn add_hash(&mut self, script: ScriptHash) {
+        if let Some(WalletBranch { source: BranchSource::Listed(scripts), .. }) = self.branches.first_mut() {
+            scripts.push(script);
+        }
+    }
+
+    /// The number after the last used script, of each branch.
+    pub(crate) fn used(&self) -> Vec<u32> {
+        self.branches.iter().map(|branch| branch.used).collect()
+    }
+
+    /// Takes up the numbers that [`Self::used`] returned.
+    pub(crate) fn set_used(&mut self, used: &[u32]) {
+        for (branch, used) in self.branches.iter_mut().zip(used) {
+            branch.used = *used;
+        }
+    }
+
+    /// Notes that a script is used.
+    pub(crate) fn note_used(&mut self, position: Position) {
+        let branch = &mut self.branches[position.branch as usize];
+        branch.used = branch.used.max(position.index + 1);
+    }
+
+    /// Derives the scripts that the window of this gap lacks, at most [`SCRIPTS_MAX`] in all.
+    pub(crate) fn extend(&mut self, gap: u32) -> Vec<(ScriptHash, Position)> {
+        let step = || Ok(());
+        let derivation = Derivation::new(&step);
+        let mut fresh = Vec::new();
+        for (number, branch) in (0..).zip(&mut self.branches) {
+            let until = match &branch.source {
+                BranchSource::Ranged(_) => branch.used.saturating_add(gap).min(1 << 31),
+                BranchSource::Listed(scripts) => u32::try_from(scripts.len()).unwrap_or(u32::MAX),
+            };
+            while branch.derived < until && self.scripts < SCRIPTS_MAX {
+                let index = branch.derived;
+                let hash = match &branch.source {
+                    BranchSource::Ranged(ranged) => {
+                        // One number of 2^127 has no script.
+                        ranged.script(index, &derivation).map(|script| ScriptHash::of(script.as_bytes())).ok()
+                    }
+                    BranchSource::Listed(scripts) => scripts.get(index as usize).copied(),
+                };
+                branch.derived += 1;
+                self.scripts += 1;
+                fresh.extend(hash.map(|hash| (hash, Position { branch: number, index })));
+            }
+        }
+        fresh
+    }
+}
+
+fn no_script() -> String {
+    "this names no script".to_owned()
+}

@@ -1,0 +1,108 @@
+//! One transaction from what was known of it to what a snapshot says, as a notice. Pure.
+
+use birdhouse_chain::source::BlockId;
+use bitcoin::Txid;
+
+use crate::notice::NoticeKind;
+use crate::state::Open;
+
+/// Where a snapshot has a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In this block of the chain.
+    Block(BlockId),
+    Mempool,
+    /// Nowhere: another transaction spends one of its inputs.
+    Replaced {
+        by: Txid,
+    },
+    /// Nowhere.
+    Absent,
+}
+
+/// The rules by which steps are told.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules<'a> {
+    /// Levels of confirmations, ascending.
+    pub(super) levels: &'a [u32],
+    /// Height of the snapshot's tip.
+    pub(super) tip: u32,
+    /// Seconds since 1970.
+    pub(super) now: u64,
+    /// Seconds for which a transaction is absent before it counts as dropped.
+    pub(super) dropped_after_s: u64,
+}
+
+/// Result of a step.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// The transaction from now on; `None` if it is gone.
+    pub(super) open: Option<Open>,
+    /// What to tell, in this order, with the block of each.
+    pub(super) told: Vec<(NoticeKind, Option<BlockId>)>,
+}
+
+impl Rules<'_> {
+    /// The highest level that so many confirmations have.
+    fn level(&self, place: Place) -> Option<u32> {
+        let confirmations = match place {
+            Place::Block(block) => (self.tip + 1).saturating_sub(block.height.0),
+            Place::Mempool => 0,
+            Place::Replaced { .. } | Place::Absent => return None,
+        };
+        self.levels.iter().copied().filter(|level| *level <= confirmations).max()
+    }
+}
+
+/// Takes a step. A transaction that is new has `told` of `None`.
+pub(super) fn step(mut open: Open, place: Place, rules: Rules<'_>) -> Step {
+    let mut told = Vec::new();
+    let block = match place {
+        Place::Block(block) => Some(block),
+        _ => None,
+    };
+    if open.block.is_some() && open.block != block {
+        if open.told.is_some() {
+            told.push((NoticeKind::Reorganised, open.block));
+        }
+        open.told = open.told.map(|_| 0);
+    }
+    match place {
+        Place::Replaced { by } => {
+            if open.told.is_some() {
+                told.push((NoticeKind::Replaced { by }, None));
+            }
+            return Step { open: None, told };
+        }
+        Place::Absent => {
+            open.block = None;
+            let since = *open.absent_since.get_or_insert(rules.now);
+            if rules.now.saturating_sub(since) >= rules.dropped_after_s {
+                if open.told.is_some() {
+                    told.push((NoticeKind::Dropped, None));
+                }
+                return Step { open: None, told };
+            }
+            return Step { open: Some(open), told };
+        }
+        Place::Block(_) | Place::Mempool => open.absent_since = None,
+    }
+    open.block = block;
+    let level = rules.level(place);
+    if level > open.told {
+        told.extend(level.map(|level| {
+            let kind = if level == 0 { NoticeKind::Seen } else { NoticeKind::Confirmed { confirmations: level } };
+            (kind, block)
+        }));
+        open.told = level;
+    }
+    Step { open: Some(open), told }
+}
+
+/// Takes a step of the past: nothing is told, and what it reaches counts as told.
+pub(super) fn step_silently(open: Open, place: Place, rules: Rules<'_>) -> Option<Open> {
+    let mut open = step(open, place, rules).open?;
+    // A level that is still ahead is told; a payment of the past is known, whatever its levels.
+    open.told = open.told.or(Some(0));
+    Some(open)
+}

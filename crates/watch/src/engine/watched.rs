@@ -1,0 +1,479 @@
+//! One watch: what it knows, and what an update tells of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use birdhouse_chain::source::BlockId;
+use birdhouse_chain::{Balance, Confirmation, Error as ChainError, Height, ScriptHash, Snapshot};
+use bitcoin::{Network, OutPoint, Txid};
+
+use super::WatchView;
+use super::lines;
+use super::step::{Place, Rules, Step, step, step_silently};
+use crate::error::Result;
+use crate::file::{Directions, Source, WatchSettings};
+use crate::limits::{BACKLOG_MAX, FIRST_GAP, SCRIPT_HISTORY_MAX, SETTLED_DEPTH};
+use crate::notice::{Amounts, Notice, NoticeId, NoticeKind};
+use crate::state::{Changes, Lines, Open, Routed, WatchRecord};
+use crate::wallet::{Position, Wallet};
+
+/// Notices of one watch in one update beyond which parents are not put before their children.
+const ORDERED_MAX: usize = 1_000;
+
+/// One watch.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) settings: WatchSettings,
+    pub(super) wallet: Wallet,
+    /// Scripts with their positions.
+    positions: HashMap<ScriptHash, Position>,
+    /// Scripts that the engine does not know yet.
+    fresh: Vec<(ScriptHash, Position)>,
+    balances: HashMap<ScriptHash, Balance>,
+    balance: Balance,
+    open: BTreeMap<Txid, Open>,
+    /// As it is committed; `None` before the first sight.
+    pub(super) record: Option<WatchRecord>,
+    pub(super) silent: super::silent::Silent,
+    /// The reason why the watch has no scripts.
+    broken: Option<String>,
+    pub(super) fault: Option<String>,
+}
+
+/// The snapshot of an update, and what the update means for all watches.
+pub(super) struct Moment<'a> {
+    pub(super) at: &'a Snapshot,
+    pub(super) now: u64,
+    pub(super) network: Network,
+    pub(super) dropped_after_s: u64,
+    pub(super) is_backlog: bool,
+    pub(super) has_new_tip: bool,
+    /// True if the block that was told last is not in the chain.
+    pub(super) is_reorg: bool,
+}
+
+impl Watched {
+    pub(super) fn new(
+        settings: WatchSettings,
+        network: Network,
+        record: Option<WatchRecord>,
+        open: Vec<(Txid, Open)>,
+    ) -> Self {
+        let (wallet, broken) = match Wallet::of(&settings, network) {
+            Ok(wallet) => (wallet, None),
+            Err(message) => (Wallet::empty(), Some(message)),
+        };
+        let mut watched = Self {
+            settings,
+            wallet,
+            positions: HashMap::new(),
+            fresh: Vec::new(),
+            balances: HashMap::new(),
+            balance: Balance::default(),
+            open: open.into_iter().collect(),
+            record,
+            silent: super::silent::Silent::default(),
+            broken,
+            fault: None,
+        };
+        if let Some(record) = watched.record.clone() {
+            watched.wallet.set_used(&record.used);
+            watched.take_up_found(&record.found);
+            watched.extend(watched.settings.gap);
+        }
+        watched
+    }
+
+    /// All its scripts.
+    pub(super) fn scripts(&self) -> BTreeSet<ScriptHash> {
+        self.positions.keys().copied().collect()
+    }
+
+    /// Takes the scripts that were added since the last call.
+    pub(super) fn take_fresh(&mut self) -> Vec<(ScriptHash, Position)> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    pub(super) fn view(&self) -> WatchView {
+        WatchView {
+            name: self.settings.name.clone(),
+            kind: self.settings.source.name(),
+            scripts: self.positions.len(),
+            used: self.wallet.used(),
+            balance: self.balance,
+            open: self.open.len(),
+            fault: [&self.broken, &self.silent.fault, &self.fault].into_iter().flatten().next().cloned(),
+        }
+    }
+
+    /// Derives what the window of a gap lacks; returns the new scripts.
+    pub(super) fn extend(&mut self, gap: u32) -> Vec<ScriptHash> {
+        let fresh = self.wallet.extend(gap);
+        let mut scripts = Vec::with_capacity(fresh.len());
+        for (script, position) in fresh {
+            self.positions.entry(script).or_insert(position);
+            self.fresh.push((script, position));
+            scripts.push(script);
+        }
+        scripts
+    }
+
+    /// Tells the differences that these scripts and the tip make.
+    pub(super) fn tell(
+        &mut self,
+        moment: &Moment<'_>,
+        scripts: BTreeSet<ScriptHash>,
+        changes: &mut Changes,
+    ) -> Result<Vec<Routed>> {
+        let is_first = self.record.is_none();
+        let has_unconfirmed = self.open.values().any(|open| open.block.is_none());
+        if !is_first && scripts.is_empty() && !moment.has_new_tip && !has_unconfirmed {
+            return Ok(Vec::new());
+        }
+        self.fault = None;
+        self.resolve_outpoint(moment.at)?;
+        let settled = self.record.as_ref().map_or_else(|| self.settled_at(moment), |record| record.settled);
+        let found = self.read_scripts(moment, scripts, settled)?;
+        let mut told = self.step_all(moment, &found, changes)?;
+        let settled = self.next_settled(moment, settled);
+        self.settle(settled, changes);
+        if is_first {
+            told = self.history(moment)?.into_iter().collect();
+        } else if moment.is_backlog && told.len() > BACKLOG_MAX {
+            told = vec![digest(&told)];
+        }
+        let record = WatchRecord {
+            source: self.settings.source.text().to_owned(),
+            used: self.wallet.used(),
+            settled,
+            found: self.silent.found.clone(),
+            scanned: self.silent.scanned,
+        };
+        // The next block to scan is not worth a row for each block: some are scanned twice after a restart.
+        let is_worth = self.record.as_ref().is_none_or(|old| {
+            let is_scan_far = record.scanned.abs_diff(old.scanned) >= SETTLED_DEPTH / 2;
+            is_scan_far || (&old.used, &old.found, old.settled) != (&record.used, &record.found, record.settled)
+        });
+        if is_worth {
+            changes.watches.push((self.settings.name.clone(), Some(record.clone())));
+            self.record = Some(record);
+        }
+        Ok(told.into_iter().map(|told| self.routed(moment, told)).collect())
+    }
+
+    /// The height below which nothing is told any more.
+    fn settled_at(&self, moment: &Moment<'_>) -> u32 {
+        let depth = self.settings.confirmations.iter().copied().max().unwrap_or(0).max(SETTLED_DEPTH);
+        (moment.at.tip().height.0 + 1).saturating_sub(depth)
+    }
+
+    /// The settled height from now on. It moves in large steps, each of which writes a row.
+    fn next_settled(&self, moment: &Moment<'_>, settled: u32) -> u32 {
+        let next = self.settled_at(moment);
+        if next >= settled + SETTLED_DEPTH / 2 { next } else { settled }
+    }
+
+    fn resolve_outpoint(&mut self, at: &Snapshot) -> Result<()> {
+        let Some(outpoint) = self.wallet.outpoint else { return Ok(()) };
+        if !self.positions.is_empty() {
+            return Ok(());
+        }
+        match at.output(outpoint) {
+            Ok(Some(output)) => self.wallet.add_hash(output.scripthash),
+            Ok(None) => self.fault = Some("neither chain nor mempool has this output yet".into()),
+            Err(ChainError::Removed { .. }) => {
+                self.fault = Some("the node has removed the block of this output; watch its address".into());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Reads the scripts, and those that the window gains, until it gains none. Returns their transactions.
+    fn read_scripts(
+        &mut self,
+        moment: &Moment<'_>,
+        scripts: BTreeSet<ScriptHash>,
+        settled: u32,
+    ) -> Result<BTreeMap<Txid, Option<Height>>> {
+        let is_first = self.record.is_none();
+        let gap = if is_first { self.settings.gap.max(FIRST_GAP) } else { self.settings.gap };
+        let mut found = BTreeMap::new();
+        let mut waiting: Vec<ScriptHash> = scripts.into_iter().collect();
+        waiting.extend(self.extend(gap));
+        while !waiting.is_empty() {
+            for script in std::mem::take(&mut waiting) {
+                if self.read_script(moment.at, &script, settled, &mut found)?
+                    && let Some(position) = self.positions.get(&script)
+                {
+                    self.wallet.note_used(*position);
+                }
+            }
+            waiting = self.extend(gap);
+        }
+        Ok(found)
+    }
+
+    /// Reads one script; returns true if it is used.
+    fn read_script(
+        &mut self,
+        at: &Snapshot,
+        script: &ScriptHash,
+        settled: u32,
+        found: &mut BTreeMap<Txid, Option<Height>>,
+    ) -> Result<bool> {
+        self.set_balance(*script, at.balance(script)?);
+        let unconfirmed = at.mempool().txids_of_script(script).take(SCRIPT_HISTORY_MAX);
+        let mut count = 0;
+        for txid in unconfirmed {
+            found.entry(txid).or_insert(None);
+            count += 1;
+        }
+        match at.up_to(SCRIPT_HISTORY_MAX).history_between(script, Height(settled)..Height(u32::MAX)) {
+            Ok(history) => {
+                count += history.len();
+                found.extend(history.into_iter().map(|entry| (entry.txid, Some(entry.height))));
+            }
+            Err(ChainError::TooLong { entries, max }) => {
+                self.fault = Some(format!(
+                    "a script has {entries} transactions in the last blocks, more than {max}: none of them is told"
+                ));
+                count += entries;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(count > 0 || at.first_use(script)?.is_some())
+    }
+
+    fn set_balance(&mut self, script: ScriptHash, balance: Balance) {
+        let old = self.balances.insert(script, balance).unwrap_or_default();
+        self.balance.confirmed = self.balance.confirmed + balance.confirmed - old.confirmed;
+        self.balance.unconfirmed += balance.unconfirmed - old.unconfirmed;
+        if balance == Balance::default() {
+            self.balances.remove(&script);
+        }
+    }
+
+    /// Takes a step of every transaction that may have changed; returns what to tell.
+    fn step_all(
+        &mut self,
+        moment: &Moment<'_>,
+        found: &BTreeMap<Txid, Option<Height>>,
+        changes: &mut Changes,
+    ) -> Result<Vec<Told>> {
+        let mut fresh = self.read_new(moment.at, found)?;
+        let is_first = self.record.is_none();
+        let name = self.settings.name.clone();
+        let levels = self.settings.confirmations.clone();
+        let rules = Rules {
+            levels: &levels,
+            tip: moment.at.tip().height.0,
+            now: moment.now,
+            dropped_after_s: moment.dropped_after_s,
+        };
+        let (mut gone, mut here) = (Vec::new(), Vec::new());
+        let known: Vec<Txid> = self.open.keys().copied().collect();
+        for txid in known.iter().chain(fresh.keys()) {
+            let known = self.open.get(txid);
+            let open = known.cloned().or_else(|| fresh.get(txid).cloned()).expect("known or fresh");
+            if known.is_some_and(|open| open.block.is_some()) && !moment.has_new_tip {
+                continue;
+            }
+            let place = place(moment.at, *txid, &open)?;
+            let lines = open.lines.clone();
+            let spends = open.spends.clone();
+            let next = if is_first {
+                Step { open: step_silently(open, place, rules), told: Vec::new() }
+            } else {
+                step(open, place, rules)
+            };
+            for (kind, block) in next.told {
+                let is_gone =
+                    matches!(kind, NoticeKind::Reorganised | NoticeKind::Replaced { .. } | NoticeKind::Dropped);
+                let told = Told { txid: Some(*txid), kind, block, lines: lines.clone(), spends: spends.clone() };
+                if is_gone { gone.push(told) } else { here.push(told) }
+            }
+            if known != next.open.as_ref() {
+                changes.open.push((name.clone(), *txid, next.open.clone()));
+            }
+            match next.open {
+                Some(open) => self.open.insert(*txid, open),
+                None => self.open.remove(txid),
+            };
+        }
+        fresh.clear();
+        let told = gone.into_iter().chain(in_order(here));
+        Ok(told.filter(|told| self.is_asked(told)).collect())
+    }
+
+    /// Reads the transactions that are not open yet.
+    fn read_new(&self, at: &Snapshot, found: &BTreeMap<Txid, Option<Height>>) -> Result<BTreeMap<Txid, Open>> {
+        let only = self.wallet.outpoint;
+        let mut fresh = BTreeMap::new();
+        for txid in found.keys().filter(|txid| !self.open.contains_key(*txid)) {
+            let Some(read) = lines::read(at, *txid, |script| self.positions.get(script).copied(), only)? else {
+                continue;
+            };
+            let is_other = only.is_some() && read.lines.outputs.is_empty() && read.lines.inputs.is_empty();
+            if is_other && !read.lines.is_partial {
+                continue;
+            }
+            let open = Open { block: None, told: None, absent_since: None, spends: read.spends, lines: read.lines };
+            fresh.insert(*txid, open);
+        }
+        Ok(fresh)
+    }
+
+    /// Closes transactions below the settled height.
+    fn settle(&mut self, settled: u32, changes: &mut Changes) {
+        let is_settled = |open: &Open| open.block.is_some_and(|block| block.height.0 < settled);
+        let closed: Vec<Txid> = self.open.iter().filter(|(_, open)| is_settled(open)).map(|(txid, _)| *txid).collect();
+        for txid in closed {
+            self.open.remove(&txid);
+            changes.open.push((self.settings.name.clone(), txid, None));
+        }
+    }
+
+    /// True if the watch wants to be told.
+    fn is_asked(&self, told: &Told) -> bool {
+        if told.lines.is_partial {
+            return true;
+        }
+        let Amounts { received, spent } = told.lines.amounts;
+        let is_asked = match self.settings.directions {
+            Directions::In => received > spent,
+            Directions::Out => spent > 0,
+            Directions::Both => true,
+        };
+        is_asked && received.abs_diff(spent) >= self.settings.least_amount
+    }
+
+    /// The digest of the past, where the watch asks for it.
+    fn history(&mut self, moment: &Moment<'_>) -> Result<Option<Told>> {
+        let Some(from) = self.settings.history_from else { return Ok(None) };
+        let mut all = BTreeSet::new();
+        let mut amounts = Amounts::default();
+        for script in self.positions.keys() {
+            let history = moment.at.up_to(SCRIPT_HISTORY_MAX);
+            match history.history_between(script, Height(from)..Height(u32::MAX)) {
+                Ok(history) => all.extend(history.into_iter().map(|entry| entry.txid)),
+                Err(ChainError::TooLong { entries, max }) => {
+                    self.fault = Some(format!("a script has {entries} transactions, more than {max}: not counted"));
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if from == 0 {
+                let stats = moment.at.confirmed_stats(script)?;
+                amounts.received += stats.funded_sum;
+                amounts.spent += stats.spent_sum;
+            }
+        }
+        if all.is_empty() {
+            return Ok(None);
+        }
+        let transactions = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        let lines = Lines { amounts, is_partial: from > 0, ..Lines::default() };
+        Ok(Some(Told { txid: None, kind: NoticeKind::Digest { transactions }, block: None, lines, spends: Vec::new() }))
+    }
+
+    fn routed(&self, moment: &Moment<'_>, told: Told) -> Routed {
+        let Told { txid, kind, block, lines, .. } = told;
+        let notice = Notice {
+            id: NoticeId::of(&[]),
+            seq: 0,
+            watch: self.settings.name.clone(),
+            kind,
+            txid,
+            amounts: lines.amounts,
+            balance: Some(self.balance).filter(|_| self.settings.source.has_balance()),
+            block,
+            at: moment.now,
+            is_partial: lines.is_partial,
+            is_cold: self.settings.is_cold,
+            outputs: lines.outputs,
+            inputs: lines.inputs,
+        };
+        Routed { notice, channels: self.settings.channels.clone() }
+    }
+}
+
+impl Source {
+    /// True if the balance of its scripts is that of the watch.
+    fn has_balance(&self) -> bool {
+        !matches!(self, Self::Outpoint(_))
+    }
+}
+
+/// A notice in the making.
+#[derive(Debug)]
+struct Told {
+    txid: Option<Txid>,
+    kind: NoticeKind,
+    block: Option<BlockId>,
+    lines: Lines,
+    spends: Vec<OutPoint>,
+}
+
+/// One notice for many.
+fn digest(all: &[Told]) -> Told {
+    let txids: BTreeSet<Txid> = all.iter().filter_map(|told| told.txid).collect();
+    let mut amounts = Amounts::default();
+    let mut counted = BTreeSet::new();
+    for told in all.iter().filter(|told| counted.insert(told.txid)) {
+        amounts.received += told.lines.amounts.received;
+        amounts.spent += told.lines.amounts.spent;
+    }
+    let transactions = u32::try_from(txids.len()).unwrap_or(u32::MAX);
+    let is_partial = all.iter().any(|told| told.lines.is_partial);
+    let lines = Lines { amounts, is_partial, ..Lines::default() };
+    Told { txid: None, kind: NoticeKind::Digest { transactions }, block: None, lines, spends: Vec::new() }
+}
+
+/// The place of a transaction in a snapshot.
+fn place(at: &Snapshot, txid: Txid, open: &Open) -> Result<Place> {
+    if let Some(block) = open.block
+        && at.block_hash(block.height) == Some(block.hash)
+    {
+        return Ok(Place::Block(block));
+    }
+    if at.mempool().get(&txid).is_some() {
+        return Ok(Place::Mempool);
+    }
+    if let Some(Confirmation::Confirmed(height)) = at.confirmation(txid)?
+        && let Some(hash) = at.block_hash(height)
+    {
+        return Ok(Place::Block(BlockId { height, hash }));
+    }
+    for outpoint in &open.spends {
+        if let Some((by, _)) = at.mempool().spending_input(outpoint) {
+            return Ok(Place::Replaced { by });
+        }
+    }
+    for outpoint in &open.spends {
+        match at.spender_of(*outpoint) {
+            Ok(Some(spender)) => return Ok(Place::Replaced { by: spender.txid }),
+            Ok(None) | Err(ChainError::Removed { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Place::Absent)
+}
+
+/// Orders notices as their transactions follow each other: by height, the mempool last, and parents first.
+fn in_order(mut told: Vec<Told>) -> Vec<Told> {
+    told.sort_by_key(|told| told.block.map_or(u32::MAX, |block| block.height.0));
+    if told.len() > ORDERED_MAX {
+        return told;
+    }
+    let mut waiting: BTreeSet<Option<Txid>> = told.iter().map(|told| told.txid).collect();
+    let mut ordered = Vec::with_capacity(told.len());
+    while !told.is_empty() {
+        let has_parent = |told: &Told| {
+            told.spends.iter().any(|spent| Some(spent.txid) != told.txid && waiting.contains(&Some(spent.txid)))
+        };
+        let next = told.iter().position(|told| !has_parent(told)).unwrap_or(0);
+        let next = told.remove(next);
+        waiting.remove(&next.txid);
+        ordered.push(next);
+    }
+    ordered
+}

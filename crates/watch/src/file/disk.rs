@@ -1,0 +1,150 @@
+//! The file on the disk: its rights, reading, and small edits.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use bitcoin::Network;
+
+use crate::error::{Error, Result};
+use crate::file::settings::WatchFile;
+use crate::limits::FILE_BYTES_MAX;
+
+/// Rights of everyone but the owner.
+const RIGHTS_OF_OTHERS: u32 = 0o077;
+/// Rights of a new file.
+const RIGHTS: u32 = 0o600;
+
+impl WatchFile {
+    /// Reads and checks a file; `None` if there is none.
+    ///
+    /// # Errors
+    /// Others may read it, it is too large, or it has a mistake.
+    pub fn read(path: &Path, network: Network) -> Result<Option<Self>> {
+        let Some(text) = text(path)? else { return Ok(None) };
+        let parsed = Self::parse(&text, network);
+        parsed.map(Some).map_err(|error| Error::File(format!("failed to read {}: {error}", path.display())))
+    }
+
+    /// Adds a watch or a channel, as TOML, to the end of a file, which is made if there is none. The file then has no
+    /// mistake, or is as before.
+    ///
+    /// # Errors
+    /// The file would have a mistake, or the disk fails.
+    pub fn append(path: &Path, table: &str, network: Network) -> Result<()> {
+        let before = text(path)?.unwrap_or_default();
+        let separator = if before.is_empty() || before.ends_with("\n\n") { "" } else { "\n" };
+        replace(path, &format!("{before}{separator}{table}"), network)
+    }
+
+    /// Removes a watch from a file, with the lines of its table. Returns false if there is none of the name.
+    ///
+    /// # Errors
+    /// The file has a mistake, or the disk fails.
+    pub fn remove(path: &Path, name: &str, network: Network) -> Result<bool> {
+        let before = text(path)?.unwrap_or_default();
+        let Some(after) = without_watch(&before, name) else { return Ok(false) };
+        replace(path, &after, network)?;
+        Ok(true)
+    }
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Error {
+    Error::File(format!("failed to use {}: {error}", path.display()))
+}
+
+fn text(path: &Path) -> Result<Option<String>> {
+    let meta = match fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(path, &error)),
+    };
+    let shown = path.display();
+    if meta.mode() & RIGHTS_OF_OTHERS != 0 {
+        return Err(Error::File(format!(
+            "failed to read {shown}: others may read it, and it names your wallets; run: chmod 600 {shown}"
+        )));
+    }
+    if meta.len() > FILE_BYTES_MAX {
+        return Err(Error::File(format!("failed to read {shown}: it has more than {FILE_BYTES_MAX} bytes")));
+    }
+    fs::read_to_string(path).map(Some).map_err(|error| failed(path, &error))
+}
+
+/// Replaces the file as a whole, once its new text has no mistake.
+fn replace(path: &Path, text: &str, network: Network) -> Result<()> {
+    WatchFile::parse(text, network).map_err(|error| Error::File(error.to_string()))?;
+    let fresh = path.with_extension("toml.new");
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(RIGHTS).open(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&fresh, path)
+    };
+    write().map_err(|error| failed(path, &error))
+}
+
+/// Returns the text without the table `[[watch]]` of this name; `None` if there is none.
+fn without_watch(text: &str, name: &str) -> Option<String> {
+    let starts: Vec<usize> = text
+        .split_inclusive('\n')
+        .scan(0, |at, line| {
+            let start = *at;
+            *at += line.len();
+            Some((start, line))
+        })
+        .filter(|(_, line)| line.trim_start().starts_with('['))
+        .map(|(start, _)| start)
+        .chain([text.len()])
+        .collect();
+    let is_named = |table: &str| {
+        let parsed = table.parse::<toml::Table>().ok();
+        let named = parsed.as_ref().and_then(|parsed| parsed.get("watch")?.as_array()?.first()?.get("name")?.as_str());
+        named == Some(name)
+    };
+    let range = starts.windows(2).map(|ends| ends[0]..ends[1]).find(|range| is_named(&text[range.clone()]))?;
+    // A comment right above the next table is that table's.
+    let mut end = range.end;
+    while let Some(line) = text[range.start..end].lines().next_back().filter(|line| line.starts_with('#')) {
+        end -= line.len() + usize::from(text[..end].ends_with('\n'));
+    }
+    Some([&text[..range.start], &text[end..]].concat())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    const ONE: &str = "[[watch]]\nname = \"one\"\nscript = \"51\"\n";
+    const TWO: &str = "# kept\n[[watch]]\nname = \"two\" # kept too\nscript = \"52\"\n";
+
+    #[test]
+    fn a_file_of_others_rights_is_refused_with_the_command_to_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("watches.toml");
+        assert_eq!(WatchFile::read(&path, Network::Regtest).unwrap(), None);
+        fs::write(&path, ONE).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let error = WatchFile::read(&path, Network::Regtest).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("run: chmod 600 {}", path.display())), "{error}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(WatchFile::read(&path, Network::Regtest).unwrap().unwrap().watches.len(), 1);
+    }
+
+    #[test]
+    fn watches_are_added_and_removed_and_the_rest_of_the_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("watches.toml");
+        WatchFile::append(&path, ONE, Network::Regtest).unwrap();
+        WatchFile::append(&path, TWO, Network::Regtest).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, RIGHTS);
+        assert!(WatchFile::append(&path, ONE, Network::Regtest).is_err(), "a name twice");
+        assert!(!WatchFile::remove(&path, "three", Network::Regtest).unwrap());
+        assert!(WatchFile::remove(&path, "one", Network::Regtest).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap().trim(), TWO.trim());
+    }
+}

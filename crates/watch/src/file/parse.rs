@@ -1,0 +1,295 @@
+//! TOML to settings, with the line of each mistake.
+
+use std::collections::HashSet;
+
+use birdhouse_descriptors::{Steps, parse};
+use bitcoin::hex::FromHex as _;
+use bitcoin::{Network, OutPoint};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::file::names::{ChannelName, WatchName};
+use crate::file::settings::{ChannelKind, ChannelSettings, Directions, Source, WatchFile, WatchSettings};
+use crate::limits::{
+    CHANNELS_MAX, CONFIRMATIONS_MAX, GAP_DEFAULT, GAP_MAX, LEVELS_MAX, NAME_CHARS_MAX, SCRIPT_CHARS_MAX, WATCHES_MAX,
+};
+
+/// Confirmations that a watch tells unless it says otherwise.
+const LEVELS: [u32; 3] = [0, 1, 6];
+
+/// A mistake of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileError {
+    /// Its line, from 1 on, where it is known.
+    pub line: Option<usize>,
+    /// The mistake.
+    pub message: String,
+}
+
+impl std::fmt::Display for FileError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            Some(line) => write!(formatter, "line {line}: {}", self.message),
+            None => formatter.write_str(&self.message),
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    #[serde(default)]
+    channel: Vec<Spanned<RawChannel>>,
+    #[serde(default)]
+    watch: Vec<Spanned<RawWatch>>,
+    #[serde(default)]
+    health: RawHealth,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawHealth {
+    #[serde(default)]
+    channels: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawChannel {
+    name: String,
+    kind: Kind,
+    amounts: Option<bool>,
+    to: Option<String>,
+    relays: Option<Vec<String>>,
+    url: Option<String>,
+    token: Option<String>,
+    secrets: Option<Vec<String>>,
+    from: Option<String>,
+    server: Option<String>,
+    user: Option<String>,
+    password: Option<String>,
+    command: Option<Vec<String>>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Nostr,
+    Ntfy,
+    Webhook,
+    Mail,
+    Command,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawWatch {
+    name: String,
+    descriptor: Option<String>,
+    xpub: Option<String>,
+    address: Option<String>,
+    script: Option<String>,
+    outpoint: Option<String>,
+    silent_payment: Option<String>,
+    gap: Option<u32>,
+    #[serde(default)]
+    from_height: u32,
+    #[serde(default)]
+    tell_history: bool,
+    #[serde(default)]
+    directions: Directions,
+    #[serde(default)]
+    least_amount: u64,
+    confirmations: Option<Vec<u32>>,
+    #[serde(default)]
+    cold: bool,
+    #[serde(default)]
+    channels: Vec<String>,
+}
+
+impl WatchFile {
+    /// Parses and checks a file for a network.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn parse(text: &str, network: Network) -> Result<Self, FileError> {
+        let raw: RawFile = toml::from_str(text).map_err(|error| FileError {
+            line: error.span().map(|span| line_of(text, span.start)),
+            message: error.message().to_owned(),
+        })?;
+        let at = |start: usize| move |message: String| FileError { line: Some(line_of(text, start)), message };
+        let mut file = Self::default();
+        for channel in raw.channel {
+            let at = at(channel.span().start);
+            let channel = channel.into_inner().settings().map_err(&at)?;
+            if file.channels.iter().any(|other| other.name == channel.name) {
+                return Err(at(format!("two channels have the name \"{}\"", channel.name)));
+            }
+            file.channels.push(channel);
+        }
+        let channels: HashSet<ChannelName> = file.channels.iter().map(|channel| channel.name.clone()).collect();
+        for watch in raw.watch {
+            let at = at(watch.span().start);
+            let watch = watch.into_inner().settings(network, &channels).map_err(&at)?;
+            if file.watches.iter().any(|other| other.name == watch.name) {
+                return Err(at(format!("two watches have the name \"{}\"", watch.name)));
+            }
+            file.watches.push(watch);
+        }
+        file.health = known(raw.health.channels, &channels).map_err(|message| FileError { line: None, message })?;
+        if file.channels.len() > CHANNELS_MAX || file.watches.len() > WATCHES_MAX {
+            let message = format!("a file has at most {WATCHES_MAX} watches and {CHANNELS_MAX} channels");
+            return Err(FileError { line: None, message });
+        }
+        Ok(file)
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+fn checked_name(name: &str) -> Result<(), String> {
+    let is_good = !name.trim().is_empty() && name.trim() == name && !name.chars().any(char::is_control);
+    if is_good && name.chars().count() <= NAME_CHARS_MAX {
+        return Ok(());
+    }
+    Err(format!("a name has 1 to {NAME_CHARS_MAX} characters, none of them for control, and no space at its ends"))
+}
+
+fn known(names: Vec<String>, channels: &HashSet<ChannelName>) -> Result<Vec<ChannelName>, String> {
+    let names = names.into_iter().map(ChannelName::new);
+    let check = |name: ChannelName| {
+        if channels.contains(&name) { Ok(name) } else { Err(format!("no channel has the name \"{name}\"")) }
+    };
+    names.map(check).collect()
+}
+
+// === impl RawChannel ===
+
+impl RawChannel {
+    fn settings(mut self) -> Result<ChannelSettings, String> {
+        checked_name(&self.name)?;
+        let kind = self.take_kind()?;
+        if let Some(key) = self.left() {
+            return Err(format!("a channel of kind \"{}\" has no key `{key}`", kind.name()));
+        }
+        let amounts = self.amounts.unwrap_or(matches!(kind, ChannelKind::Nostr { .. }));
+        Ok(ChannelSettings { name: ChannelName::new(self.name), kind, amounts })
+    }
+
+    fn take_kind(&mut self) -> Result<ChannelKind, String> {
+        let needs = |key: &str, value: Option<String>| value.ok_or(format!("this channel needs the key `{key}`"));
+        Ok(match self.kind {
+            Kind::Nostr => {
+                ChannelKind::Nostr { to: needs("to", self.to.take())?, relays: self.relays.take().unwrap_or_default() }
+            }
+            Kind::Ntfy => ChannelKind::Ntfy { url: needs("url", self.url.take())?, token: self.token.take() },
+            Kind::Webhook => ChannelKind::Webhook {
+                url: needs("url", self.url.take())?,
+                secrets: self.secrets.take().unwrap_or_default(),
+            },
+            Kind::Mail => ChannelKind::Mail {
+                to: needs("to", self.to.take())?,
+                from: needs("from", self.from.take())?,
+                server: needs("server", self.server.take())?,
+                user: self.user.take(),
+                password: self.password.take(),
+            },
+            Kind::Command => match self.command.take().filter(|argv| !argv.is_empty()) {
+                Some(argv) => ChannelKind::Command { argv },
+                None => {
+                    return Err("this channel needs the key `command`, a list: the program and its arguments".into());
+                }
+            },
+        })
+    }
+
+    /// The first key that the kind did not take.
+    fn left(&self) -> Option<&'static str> {
+        let keys = [
+            ("to", self.to.is_some()),
+            ("relays", self.relays.is_some()),
+            ("url", self.url.is_some()),
+            ("token", self.token.is_some()),
+            ("secrets", self.secrets.is_some()),
+            ("from", self.from.is_some()),
+            ("server", self.server.is_some()),
+            ("user", self.user.is_some()),
+            ("password", self.password.is_some()),
+            ("command", self.command.is_some()),
+        ];
+        keys.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
+    }
+}
+
+// === impl RawWatch ===
+
+impl RawWatch {
+    fn settings(self, network: Network, channels: &HashSet<ChannelName>) -> Result<WatchSettings, String> {
+        checked_name(&self.name)?;
+        let gap = self.gap.unwrap_or(GAP_DEFAULT);
+        if !(1..=GAP_MAX).contains(&gap) {
+            return Err(format!("the gap is 1 to {GAP_MAX}"));
+        }
+        let mut confirmations = self.confirmations.unwrap_or(LEVELS.to_vec());
+        confirmations.sort_unstable();
+        confirmations.dedup();
+        let is_beyond = confirmations.last().is_none_or(|most| *most > CONFIRMATIONS_MAX);
+        if is_beyond || confirmations.len() > LEVELS_MAX {
+            return Err(format!("`confirmations` are 1 to {LEVELS_MAX} numbers of at most {CONFIRMATIONS_MAX}"));
+        }
+        let sources = [
+            self.descriptor.map(Source::Descriptor),
+            self.xpub.map(Source::Descriptor),
+            self.address.map(Source::Descriptor),
+            self.script.map(Source::Script),
+            self.outpoint.map(Source::Outpoint),
+            self.silent_payment.map(Source::SilentPayment),
+        ];
+        let mut sources = sources.into_iter().flatten();
+        let (Some(source), None) = (sources.next(), sources.next()) else {
+            return Err("a watch has one of: descriptor, xpub, address, script, outpoint, silent-payment".into());
+        };
+        source.check(network)?;
+        Ok(WatchSettings {
+            name: WatchName::new(self.name),
+            source,
+            gap,
+            history_from: self.tell_history.then_some(self.from_height),
+            directions: self.directions,
+            least_amount: self.least_amount,
+            confirmations,
+            is_cold: self.cold,
+            channels: known(self.channels, channels)?,
+        })
+    }
+}
+
+impl Source {
+    /// Checks that it names scripts of a network.
+    ///
+    /// # Errors
+    /// The mistake, in words.
+    pub fn check(&self, network: Network) -> Result<(), String> {
+        match self {
+            Self::Descriptor(text) => {
+                parse(text.trim(), network, &mut Steps::default()).map_err(|reason| reason.to_string())?;
+            }
+            Self::Script(hex) => {
+                let is_script =
+                    hex.len() <= SCRIPT_CHARS_MAX && Vec::<u8>::from_hex(hex).is_ok_and(|it| !it.is_empty());
+                if !is_script {
+                    return Err("`script` is the script of an output in hexadecimal".into());
+                }
+            }
+            Self::Outpoint(text) => {
+                text.parse::<OutPoint>().map_err(|_| "`outpoint` is a txid, a colon and a number".to_owned())?;
+            }
+            Self::SilentPayment(text) => {
+                birdhouse_silentpayments::scan_key(text.trim(), network).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}

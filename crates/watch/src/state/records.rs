@@ -1,0 +1,144 @@
+//! Tables of what the watches know: `open`: `watch, txid` -> an open transaction; `watches`: `watch` -> its window;
+//! `cursor`: `""` -> the block that was told last. Values are JSON.
+
+use birdhouse_chain::source::BlockId;
+use bitcoin::hashes::Hash as _;
+use bitcoin::{OutPoint, Txid};
+use redb::{ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::file::WatchName;
+use crate::notice::{Amounts, WatchedInput, WatchedOutput, text};
+
+const OPEN: TableDefinition<'_, (&str, &[u8; 32]), &[u8]> = TableDefinition::new("open");
+const WATCHES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("watches");
+const CURSOR: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("cursor");
+const CURSOR_KEY: &str = "";
+
+/// A transaction that may still change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Open {
+    /// Its block; `None` in the mempool.
+    #[serde(with = "text::block", default)]
+    pub(crate) block: Option<BlockId>,
+    /// The highest level that was told or passed over.
+    #[serde(default)]
+    pub(crate) told: Option<u32>,
+    /// Since when neither mempool nor chain has it, in seconds since 1970.
+    #[serde(default)]
+    pub(crate) absent_since: Option<u64>,
+    /// The outputs that it spends.
+    #[serde(with = "text::outpoints")]
+    pub(crate) spends: Vec<OutPoint>,
+    #[serde(flatten)]
+    pub(crate) lines: Lines,
+}
+
+/// The part of a transaction that belongs to a watch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lines {
+    #[serde(flatten)]
+    pub(crate) amounts: Amounts,
+    pub(crate) outputs: Vec<WatchedOutput>,
+    pub(crate) inputs: Vec<WatchedInput>,
+    /// True if the node has removed a part of it, so that the sums say less.
+    #[serde(default)]
+    pub(crate) is_partial: bool,
+}
+
+/// What outlives the process of a watch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WatchRecord {
+    /// The source, so that another one of the same name begins anew.
+    pub(crate) source: String,
+    /// The number after the last used script, of each branch.
+    pub(crate) used: Vec<u32>,
+    /// Blocks below are told, and never read again.
+    pub(crate) settled: u32,
+    /// Scripts found by a scan key, in hexadecimal.
+    #[serde(default)]
+    pub(crate) found: Vec<String>,
+    /// The next block that is scanned for silent payments.
+    #[serde(default)]
+    pub(crate) scanned: u32,
+}
+
+/// Changes of these tables in one update.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) open: Vec<(WatchName, Txid, Option<Open>)>,
+    pub(crate) watches: Vec<(WatchName, Option<WatchRecord>)>,
+    pub(crate) cursor: Option<BlockId>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Cursor(#[serde(with = "text::block")] Option<BlockId>);
+
+pub(super) fn create(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    transaction.open_table(OPEN)?;
+    transaction.open_table(WATCHES)?;
+    transaction.open_table(CURSOR)?;
+    Ok(())
+}
+
+pub(super) fn apply(transaction: &WriteTransaction, changes: &Changes) -> Result<(), redb::Error> {
+    let mut open = transaction.open_table(OPEN)?;
+    let mut watches = transaction.open_table(WATCHES)?;
+    for (watch, record) in &changes.watches {
+        match record {
+            Some(record) => watches.insert(watch.as_str(), encode(record).as_slice()).map(drop)?,
+            None => {
+                watches.remove(watch.as_str())?;
+                let all = (watch.as_str(), &[0; 32])..=(watch.as_str(), &[0xff; 32]);
+                open.retain_in(all, |_, _| false)?;
+            }
+        }
+    }
+    for (watch, txid, record) in &changes.open {
+        let key = (watch.as_str(), txid.as_byte_array());
+        match record {
+            Some(record) => open.insert(key, encode(record).as_slice()).map(drop)?,
+            None => open.remove(key).map(drop)?,
+        }
+    }
+    if let Some(cursor) = changes.cursor {
+        transaction.open_table(CURSOR)?.insert(CURSOR_KEY, encode(&Cursor(Some(cursor))).as_slice())?;
+    }
+    Ok(())
+}
+
+pub(super) fn cursor(transaction: &ReadTransaction) -> Result<Result<Option<BlockId>>, redb::Error> {
+    let table = transaction.open_table(CURSOR)?;
+    let value = table.get(CURSOR_KEY)?;
+    Ok(value.map_or(Ok(None), |value| decode::<Cursor>("cursor", value.value()).map(|cursor| cursor.0)))
+}
+
+pub(super) fn watches(transaction: &ReadTransaction) -> Result<Result<Vec<(WatchName, WatchRecord)>>, redb::Error> {
+    let mut all = Vec::new();
+    for row in transaction.open_table(WATCHES)?.iter()? {
+        let (name, value) = row?;
+        all.push(decode("watches", value.value()).map(|record| (WatchName::new(name.value()), record)));
+    }
+    Ok(all.into_iter().collect())
+}
+
+pub(super) fn open(transaction: &ReadTransaction, watch: &WatchName) -> Result<Result<Vec<(Txid, Open)>>, redb::Error> {
+    let mut all = Vec::new();
+    let range = (watch.as_str(), &[0; 32])..=(watch.as_str(), &[0xff; 32]);
+    for row in transaction.open_table(OPEN)?.range(range)? {
+        let (key, value) = row?;
+        let txid = Txid::from_byte_array(*key.value().1);
+        all.push(decode("open", value.value()).map(|record| (txid, record)));
+    }
+    Ok(all.into_iter().collect())
+}
+
+fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    serde_json::to_vec(value).expect("its keys are texts")
+}
+
+fn decode<T: DeserializeOwned>(table: &'static str, bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|_| Error::Damaged { table })
+}
