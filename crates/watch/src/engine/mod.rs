@@ -45,19 +45,13 @@ pub struct Engine {
 #[derive(Debug)]
 struct Loaded {
     watches: Vec<Watched>,
-    owners: HashMap<ScriptHash, Vec<Owner>>,
+    /// Numbers of the watches that have a script.
+    owners: HashMap<ScriptHash, Vec<usize>>,
     cursor: Option<BlockId>,
     /// Watches of the state that the file no longer has.
     gone: Vec<WatchName>,
     /// True until the first update is told.
     is_new: bool,
-}
-
-/// A watch that has a script.
-#[derive(Debug, Clone, Copy)]
-struct Owner {
-    watch: usize,
-    position: crate::wallet::Position,
 }
 
 /// A watch, for operators.
@@ -157,8 +151,8 @@ impl Engine {
             }
             watch.scan(&scans, &moment, &mut scripts)?;
             routed.extend(watch.tell(&moment, scripts, &mut changes)?);
-            for (script, position) in watch.take_fresh() {
-                loaded.owners.entry(script).or_default().push(Owner { watch: number, position });
+            for script in watch.take_fresh() {
+                loaded.owners.entry(script).or_default().push(number);
             }
         }
         let is_changed =
@@ -213,7 +207,7 @@ impl Loaded {
         let Touched::Scripts(scripts) = touched else { return of };
         for script in scripts {
             for owner in self.owners.get(script).into_iter().flatten() {
-                of.entry(owner.watch).or_default().insert(*script);
+                of.entry(*owner).or_default().insert(*script);
             }
         }
         of

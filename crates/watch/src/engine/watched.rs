@@ -27,7 +27,7 @@ pub(super) struct Watched {
     /// Scripts with their positions.
     positions: HashMap<ScriptHash, Position>,
     /// Scripts that the engine does not know yet.
-    fresh: Vec<(ScriptHash, Position)>,
+    fresh: Vec<ScriptHash>,
     balances: HashMap<ScriptHash, Balance>,
     balance: Balance,
     open: BTreeMap<Txid, Open>,
@@ -89,7 +89,7 @@ impl Watched {
     }
 
     /// Takes the scripts that were added since the last call.
-    pub(super) fn take_fresh(&mut self) -> Vec<(ScriptHash, Position)> {
+    pub(super) fn take_fresh(&mut self) -> Vec<ScriptHash> {
         std::mem::take(&mut self.fresh)
     }
 
@@ -111,7 +111,7 @@ impl Watched {
         let mut scripts = Vec::with_capacity(fresh.len());
         for (script, position) in fresh {
             self.positions.entry(script).or_insert(position);
-            self.fresh.push((script, position));
+            self.fresh.push(script);
             scripts.push(script);
         }
         scripts
