@@ -48,5 +48,5 @@ pub use file::{
     ChannelKind, ChannelName, ChannelSettings, Directions, FileError, Source, WatchFile, WatchName, WatchSettings,
 };
 pub use notice::{Amounts, Health, Notice, NoticeId, NoticeKind, WatchedInput, WatchedOutput, WatchedScript};
-pub use service::Watches;
+pub use service::{Paths, WatchStatus, Watches};
 pub use state::State;

@@ -12,9 +12,9 @@ pub const NAME_CHARS_MAX: usize = 64;
 pub const GAP_MAX: u32 = 1_000;
 /// Gap of a watch that does not name one.
 pub const GAP_DEFAULT: u32 = 20;
-/// Unused scripts after which the first scan of a watch ends, if its own gap is less: another wallet may have used a
-/// larger gap.
-pub const FIRST_GAP: u32 = 100;
+/// Unused scripts that are watched after the last used one, if the gap of the watch is less: a wallet that is restored
+/// elsewhere, or hands out many addresses at once, goes on far beyond its own gap. An index looks them up for nothing.
+pub const GAP_MIN: u32 = 100;
 /// Scripts of all branches of a watch.
 pub const SCRIPTS_MAX: usize = 100_000;
 /// Hexadecimal digits of a script: consensus allows 10 000 bytes.

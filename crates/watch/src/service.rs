@@ -1,16 +1,328 @@
-//! All watches of a server: opens the file and the state, and starts tasks.
+//! All watches of a server: opens the file and the state, and follows the index on one task.
+//!
+//! Without a watch file nothing is opened and no task runs.
 
-use crate::state::State;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// All watches of a server.
+use birdhouse_chain::{Index, Touched, Tweaks, Update, Waiting};
+use bitcoin::Network;
+use parking_lot::{Mutex, RwLock};
+use tokio::runtime::Handle;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, watch};
+
+use crate::engine::{Engine, WatchView};
+use crate::error::{Error, Result};
+use crate::file::{ChannelName, WatchFile, WatchName};
+use crate::notice::{Amounts, Health, Notice, NoticeId, NoticeKind};
+use crate::state::{Changes, Routed, State};
+
+/// Time after which the watches are looked at without an update: a transaction that left the mempool counts as dropped
+/// after a while, whether or not anything happens.
+const TICK: Duration = Duration::from_mins(1);
+/// Pause after a failure, and between two looks at an index that is not ready.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Watch of notices of the server itself.
+const SERVER: &str = "birdhouse";
+
+/// All watches of a server. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Watches {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    paths: Paths,
+    network: Network,
+    index: Arc<Index>,
+    runtime: Handle,
+    /// Everything that runs, once the file has a watch or a channel.
+    running: Mutex<Option<Arc<Running>>>,
+}
+
+/// The files of watches.
+#[derive(Debug, Clone)]
+pub struct Paths {
+    /// `watches.toml`.
+    pub file: PathBuf,
+    /// `watch.redb`.
+    pub state: PathBuf,
+}
+
+#[derive(Debug)]
+struct Running {
     state: State,
+    engine: Mutex<Engine>,
+    file: RwLock<WatchFile>,
+    index: Arc<Index>,
+    network: Network,
+    /// Wakes the task after a change of the file.
+    changed: Notify,
+    /// Position of the last notice.
+    last: watch::Sender<u64>,
+    /// The reason why nothing is told now.
+    waiting: Mutex<Option<String>>,
+    views: Mutex<Vec<WatchView>>,
+}
+
+/// The state of all watches, for operators.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchStatus {
+    /// The watches, as of the last update.
+    pub watches: Vec<WatchView>,
+    /// Number of channels.
+    pub channels: usize,
+    /// The reason why nothing is told now.
+    pub waiting: Option<String>,
+    /// Position of the last notice: their number since the log began.
+    pub notices: u64,
 }
 
 impl Watches {
-    /// Returns the state, for readers of the log.
-    pub fn state(&self) -> &State {
-        &self.state
+    /// Returns the watches of an index, before the file is read.
+    pub fn new(paths: Paths, network: Network, index: Arc<Index>, runtime: Handle) -> Self {
+        Self { inner: Arc::new(Inner { paths, network, index, runtime, running: Mutex::default() }) }
     }
+
+    /// Returns the path of the watch file.
+    pub fn path(&self) -> &Path {
+        &self.inner.paths.file
+    }
+
+    /// Reads the watch file again, and begins to follow the index if there is a first watch or channel. A file with a
+    /// mistake changes nothing.
+    ///
+    /// # Errors
+    /// The file has a mistake, or the state cannot be opened.
+    pub fn reload(&self) -> Result<()> {
+        let inner = &self.inner;
+        let file = WatchFile::read(&inner.paths.file, inner.network)?.unwrap_or_default();
+        let mut running = inner.running.lock();
+        if let Some(running) = &*running {
+            running.set_file(file);
+            return Ok(());
+        }
+        if file == WatchFile::default() {
+            return Ok(());
+        }
+        let state = State::open(&inner.paths.state)?;
+        let tweaks = Tweaks::among(inner.index.derived());
+        let started = Arc::new(Running {
+            engine: Mutex::new(Engine::new(state.clone(), file.clone(), inner.network, tweaks)),
+            file: RwLock::new(file),
+            index: Arc::clone(&inner.index),
+            network: inner.network,
+            changed: Notify::new(),
+            last: watch::Sender::new(state.next_seq()?.saturating_sub(1)),
+            waiting: Mutex::default(),
+            views: Mutex::default(),
+            state,
+        });
+        inner.runtime.spawn(Arc::clone(&started).follow());
+        *running = Some(started);
+        Ok(())
+    }
+
+    fn running(&self) -> Option<Arc<Running>> {
+        self.inner.running.lock().clone()
+    }
+
+    /// Returns the file that is in effect; empty if none is.
+    pub fn file(&self) -> WatchFile {
+        self.running().map(|running| running.file.read().clone()).unwrap_or_default()
+    }
+
+    /// Returns the state, for readers of the log; `None` without a watch file.
+    pub fn state(&self) -> Option<State> {
+        self.running().map(|running| running.state.clone())
+    }
+
+    /// Receives the position of the last notice whenever it changes; `None` without a watch file.
+    pub fn subscribe(&self) -> Option<watch::Receiver<u64>> {
+        self.running().map(|running| running.last.subscribe())
+    }
+
+    /// Returns notices of the log from a position on, ascending, at most `count`.
+    ///
+    /// # Errors
+    /// Damage, and failures of the disk.
+    pub fn notices(&self, from_seq: u64, count: usize) -> Result<Vec<Notice>> {
+        self.running().map_or(Ok(Vec::new()), |running| running.state.notices(from_seq, count))
+    }
+
+    /// Tells a change of the server's own state on the channels that the file names for it.
+    ///
+    /// # Errors
+    /// Failures of the file of notices.
+    pub fn tell_health(&self, health: Health) -> Result<()> {
+        let Some(running) = self.running() else { return Ok(()) };
+        let channels = running.file.read().health.clone();
+        if channels.is_empty() { Ok(()) } else { running.append(NoticeKind::Health(health), channels) }
+    }
+
+    /// Sends a test message to a channel, through its outbox.
+    ///
+    /// # Errors
+    /// No channel has the name, or the file of notices fails.
+    pub fn test(&self, channel: &str) -> Result<()> {
+        let running = self.running().ok_or_else(|| Error::File("there is no watch file".into()))?;
+        let known = running.file.read().channels.iter().find(|known| known.name.as_str() == channel).cloned();
+        let known = known.ok_or_else(|| Error::File(format!("no channel has the name \"{channel}\"")))?;
+        running.append(NoticeKind::Test, vec![known.name])
+    }
+
+    /// Returns the state of all watches.
+    pub fn status(&self) -> WatchStatus {
+        let Some(running) = self.running() else { return WatchStatus::default() };
+        WatchStatus {
+            watches: running.views.lock().clone(),
+            channels: running.file.read().channels.len(),
+            waiting: running.waiting.lock().clone(),
+            notices: *running.last.borrow(),
+        }
+    }
+}
+
+/// The next thing to do.
+enum Next {
+    /// Read everything.
+    Look,
+    Tell(Arc<Update>),
+    /// Only what time changes.
+    Tick,
+}
+
+impl Running {
+    fn set_file(&self, file: WatchFile) {
+        if *self.file.read() == file {
+            return;
+        }
+        self.file.write().clone_from(&file);
+        self.engine.lock().set_file(file);
+        self.changed.notify_one();
+    }
+
+    /// Appends a notice that is about no transaction.
+    fn append(&self, kind: NoticeKind, channels: Vec<ChannelName>) -> Result<()> {
+        let notice = Notice {
+            id: NoticeId::of(&[]),
+            seq: 0,
+            watch: WatchName::new(SERVER),
+            kind,
+            txid: None,
+            amounts: Amounts::default(),
+            balance: None,
+            block: None,
+            at: now(),
+            is_partial: false,
+            is_cold: false,
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+        };
+        let mut routed = [Routed { notice, channels }];
+        self.state.commit(&mut routed, &Changes::default())?;
+        let [Routed { notice, .. }] = routed;
+        self.announce(notice.seq);
+        Ok(())
+    }
+
+    /// Makes a position known; one that is committed later may come first.
+    fn announce(&self, seq: u64) {
+        self.last.send_if_modified(|last| {
+            let is_later = seq > *last;
+            *last = seq.max(*last);
+            is_later
+        });
+    }
+
+    /// Follows the index for as long as the runtime lives.
+    async fn follow(self: Arc<Self>) {
+        let mut updates = self.index.updates();
+        let mut next = Next::Look;
+        loop {
+            if let Some(reason) = held_back(&self.index, self.network) {
+                *self.waiting.lock() = Some(reason);
+                tokio::time::sleep(PAUSE).await;
+                // What came meanwhile is in the snapshot that is looked at next.
+                updates = self.index.updates();
+                next = Next::Look;
+                continue;
+            }
+            let running = Arc::clone(&self);
+            let told = tokio::task::spawn_blocking(move || running.tell(&next)).await;
+            next = match told {
+                Ok(Ok(())) => {
+                    *self.waiting.lock() = None;
+                    self.next(&mut updates).await
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "failed to look for payments of the watches; trying again");
+                    *self.waiting.lock() = Some(error.to_string());
+                    tokio::time::sleep(PAUSE).await;
+                    Next::Look
+                }
+                Err(error) => {
+                    tracing::error!(%error, "failed to look for payments of the watches; they are told no more");
+                    *self.waiting.lock() = Some("the task of the watches has ended; see the log".into());
+                    return;
+                }
+            };
+        }
+    }
+
+    async fn next(&self, updates: &mut Receiver<Arc<Update>>) -> Next {
+        tokio::select! {
+            update = updates.recv() => match update {
+                Ok(update) => Next::Tell(update),
+                Err(RecvError::Lagged(_)) => Next::Look,
+                // The index lives as long as this.
+                Err(RecvError::Closed) => std::future::pending().await,
+            },
+            () = self.changed.notified() => Next::Look,
+            () = tokio::time::sleep(TICK) => Next::Tick,
+        }
+    }
+
+    fn tell(&self, next: &Next) -> Result<()> {
+        let mut engine = self.engine.lock();
+        let told = match next {
+            Next::Tell(update) => engine.update(update, now())?,
+            Next::Look => match self.index.snapshot() {
+                Ok(snapshot) => engine.look(&snapshot, now())?,
+                Err(_) => return Ok(()),
+            },
+            Next::Tick => match self.index.snapshot() {
+                Ok(snapshot) => engine.update(&Update { snapshot, touched: Touched::Scripts(Vec::new()) }, now())?,
+                Err(_) => return Ok(()),
+            },
+        };
+        *self.views.lock() = engine.watches();
+        if let Some(last) = told.last() {
+            self.announce(last.seq);
+        }
+        Ok(())
+    }
+}
+
+/// The reason why the index is not told of: what it has is of the past.
+fn held_back(index: &Index, network: Network) -> Option<String> {
+    if !index.is_ready() {
+        return Some("waiting for the first build of the index".into());
+    }
+    match index.waiting() {
+        // A private chain may have an old tip for ever.
+        Some(Waiting::NodeDownloads { node, best_header }) if network == Network::Regtest && node == best_header => {
+            None
+        }
+        Some(waiting @ Waiting::NodeDownloads { .. }) => Some(waiting.to_string()),
+        _ => index.downloading().map(|progress| progress.to_string()),
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -127,7 +127,7 @@ impl Watched {
             if !self.silent.found.contains(&hex) {
                 self.wallet.add(script);
                 self.silent.found.push(hex);
-                scripts.extend(self.extend(self.settings.gap));
+                scripts.extend(self.extend());
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use super::lines;
 use super::step::{Place, Rules, Step, step, step_silently};
 use crate::error::Result;
 use crate::file::{Directions, Source, WatchSettings};
-use crate::limits::{BACKLOG_MAX, FIRST_GAP, SCRIPT_HISTORY_MAX, SETTLED_DEPTH};
+use crate::limits::{BACKLOG_MAX, GAP_MIN, SCRIPT_HISTORY_MAX, SETTLED_DEPTH};
 use crate::notice::{Amounts, Notice, NoticeId, NoticeKind};
 use crate::state::{Changes, Lines, Open, Routed, WatchRecord};
 use crate::wallet::{Position, Wallet};
@@ -78,7 +78,7 @@ impl Watched {
         if let Some(record) = watched.record.clone() {
             watched.wallet.set_used(&record.used);
             watched.take_up_found(&record.found);
-            watched.extend(watched.settings.gap);
+            watched.extend();
         }
         watched
     }
@@ -105,9 +105,9 @@ impl Watched {
         }
     }
 
-    /// Derives what the window of a gap lacks; returns the new scripts.
-    pub(super) fn extend(&mut self, gap: u32) -> Vec<ScriptHash> {
-        let fresh = self.wallet.extend(gap);
+    /// Derives what the window lacks; returns the new scripts.
+    pub(super) fn extend(&mut self) -> Vec<ScriptHash> {
+        let fresh = self.wallet.extend(self.settings.gap.max(GAP_MIN));
         let mut scripts = Vec::with_capacity(fresh.len());
         for (script, position) in fresh {
             self.positions.entry(script).or_insert(position);
@@ -195,11 +195,9 @@ impl Watched {
         scripts: BTreeSet<ScriptHash>,
         settled: u32,
     ) -> Result<BTreeMap<Txid, Option<Height>>> {
-        let is_first = self.record.is_none();
-        let gap = if is_first { self.settings.gap.max(FIRST_GAP) } else { self.settings.gap };
         let mut found = BTreeMap::new();
         let mut waiting: Vec<ScriptHash> = scripts.into_iter().collect();
-        waiting.extend(self.extend(gap));
+        waiting.extend(self.extend());
         while !waiting.is_empty() {
             for script in std::mem::take(&mut waiting) {
                 if self.read_script(moment.at, &script, settled, &mut found)?
@@ -208,7 +206,7 @@ impl Watched {
                     self.wallet.note_used(*position);
                 }
             }
-            waiting = self.extend(gap);
+            waiting = self.extend();
         }
         Ok(found)
     }

@@ -1,0 +1,55 @@
+//! Payments to a silent payment address, of a sender who knows nothing of this server.
+
+use birdhouse_testkit::tx::Payment;
+use birdhouse_watch::NoticeKind;
+use bitcoin::bech32::primitives::iter::{ByteIterExt as _, Fe32IterExt as _};
+use bitcoin::bech32::{Bech32m, Fe32, Hrp};
+use bitcoin::{Amount, OutPoint};
+
+use crate::silent_sender::{KnownCoin, Receiver, Sent, pay, script, secret};
+use crate::world::{World, shorts};
+
+/// The scan key as BIP 392 writes it: `b_scan` and `B_spend` after the version.
+fn descriptor(receiver: &Receiver) -> String {
+    let keys = [&receiver.scan.secret_bytes()[..], &receiver.spend.serialize()[..]].concat();
+    let hrp = Hrp::parse_unchecked("tspscan");
+    let chars = keys.into_iter().bytes_to_fes().with_checksum::<Bech32m>(&hrp).with_witness_version(Fe32::Q).chars();
+    format!("sp([deadbeef/352h/1h/0h]{})", chars.collect::<String>())
+}
+
+fn payment(world: &mut World, key: u8, receiver: &Receiver) -> Sent {
+    let (key, sat) = (secret(key), 100_000);
+    let paid = world.live.pay(&[Payment::to_script(script(&key), sat)]).unwrap();
+    world.live.mine().unwrap();
+    let coin =
+        KnownCoin { key, outpoint: OutPoint { txid: paid.compute_txid(), vout: 0 }, value: Amount::from_sat(sat) };
+    pay(&coin, receiver, None, Amount::from_sat(1000))
+}
+
+#[test]
+fn silent_payments_are_told_from_the_mempool_to_a_reorg() {
+    let mut world = World::start(921).with_tweaks();
+    let receiver = Receiver::new(1);
+    world.watch("silent", &format!("silent-payment = \"{}\"", descriptor(&receiver)));
+    assert!(world.restart().is_empty());
+    let first = payment(&mut world, 11, &receiver);
+    let second = payment(&mut world, 12, &receiver);
+    world.sync();
+    world.live.send(&first.transaction).unwrap();
+    let told = world.sync();
+    assert_eq!((told.len(), &told[0].kind), (1, &NoticeKind::Seen));
+    assert_eq!((told[0].txid, told[0].amounts.received), (Some(first.transaction.compute_txid()), 99_000));
+    // One that is first seen in a block, and after a restart.
+    world.live.mine().unwrap();
+    world.live.mine_these(vec![second.transaction.clone()]).unwrap();
+    world.index.sync(world.core()).unwrap();
+    let told = world.restart();
+    assert_eq!(told.len(), 2, "{:?}", shorts(&told));
+    assert_eq!(told[1].txid, Some(second.transaction.compute_txid()));
+    assert_eq!(told[1].balance.unwrap().confirmed, 198_000);
+    assert!(world.restart().is_empty());
+    let height = world.live.ledger().height();
+    world.live.branch(height - 1, vec![Vec::new(), Vec::new()]).unwrap();
+    let told = world.sync();
+    assert_eq!(told[0].kind, NoticeKind::Reorganised, "{:?}", shorts(&told));
+}
