@@ -139,6 +139,7 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
         Command::Top { options, once: true } => commands::top::print(&app::ctl_dir(&ask(options)?)?),
         #[cfg(feature = "top")]
         Command::Top { options, once: false } => commands::top::run(&app::ctl_dir(&ask(options)?)?),
+        Command::Watch { options, command } => commands::watch::run(&ask(options)?, command),
         Command::Ctl { options, json, command } => {
             commands::ctl::run(&app::ctl_dir(&ask(options)?)?, &command, form(json))
         }

@@ -154,7 +154,7 @@ impl Watches {
         self.running().map_or(Ok(Vec::new()), |running| running.state.notices(from_seq, count))
     }
 
-    /// Tells a change of the server's own state on the channels that the file names for it.
+    /// Appends a change of the server's own state, for the channels that the file names for it.
     ///
     /// # Errors
     /// Failures of the file of notices.

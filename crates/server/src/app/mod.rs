@@ -11,7 +11,9 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use birdhouse_dashboard::Endpoint;
 use birdhouse_electrum::ServerLimits;
+use birdhouse_watch::{Paths, Watches};
 use bitcoin::Network;
+use tokio::runtime::Handle;
 
 pub(crate) use self::serve::serve;
 use crate::cluster::replicas;
@@ -43,6 +45,8 @@ pub(crate) struct App {
     pub(crate) flags: Options,
     /// Bounds that wallets and relay share.
     pub(crate) limits: ServerLimits,
+    /// The file of watches, which need not exist.
+    pub(crate) watch_file: PathBuf,
     /// Folder of the control socket.
     pub(crate) ctl_dir: PathBuf,
     /// Folder of all data.
@@ -80,6 +84,7 @@ impl App {
             signals: Signals::default(),
             flags: options.clone(),
             limits,
+            watch_file: options.watch_file()?,
             ctl_dir,
             data_dir: options.data_dir()?,
             names: listeners::host_names(options),
@@ -88,6 +93,13 @@ impl App {
 }
 
 impl App {
+    /// Returns the watches, before their file is read; `None` without an index of this process's own.
+    pub(crate) fn watches(&self, runtime: &Handle) -> Option<Watches> {
+        let setup = self.bitcoin.as_ref()?;
+        let paths = Paths { file: self.watch_file.clone(), state: setup.index_dir.join("watch.redb") };
+        Some(Watches::new(paths, setup.network, Arc::clone(&setup.index), runtime.clone()))
+    }
+
     /// Returns the open stores.
     pub(crate) fn stores(&self) -> Stores {
         let of_files =

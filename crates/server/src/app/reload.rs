@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use birdhouse_watch::Watches;
 
 use crate::config::Options;
 use crate::index::Setup;
@@ -15,6 +16,7 @@ pub(crate) struct Reload {
     pub(crate) flags: Options,
     pub(crate) level: Level,
     pub(crate) services: Vec<Arc<dyn Service>>,
+    pub(crate) watches: Option<Watches>,
 }
 
 impl Reload {
@@ -22,6 +24,9 @@ impl Reload {
     pub(crate) async fn serve(self, signals: Signals) {
         loop {
             signals.reloaded().await;
+            if let Some(watches) = &self.watches {
+                read_watches(watches);
+            }
             match self.read() {
                 Ok(()) => tracing::info!(
                     "read certificates, log level, and the relay's lists, rates, retention rules and floor of free disk \
@@ -43,6 +48,19 @@ impl Reload {
             certificate.reload();
         }
         Ok(())
+    }
+}
+
+/// Reads the watch file. One with a mistake changes nothing, and ends nothing else.
+pub(super) fn read_watches(watches: &Watches) {
+    match watches.reload() {
+        Ok(()) => {
+            let file = watches.file();
+            if !file.watches.is_empty() || !file.channels.is_empty() {
+                tracing::info!(watches = file.watches.len(), channels = file.channels.len(), "read the watch file");
+            }
+        }
+        Err(error) => tracing::error!(%error, "kept the watches as they were"),
     }
 }
 

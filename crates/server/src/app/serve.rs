@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use birdhouse_chain::Waiting;
 use birdhouse_net::{Connections, Reads};
+use birdhouse_watch::Watches;
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, oneshot};
@@ -48,8 +49,10 @@ pub(crate) fn serve(
     let runtime = runtime(app)?;
     let shared = Shared { connections: Connections::default(), reads: app.limits.reads() };
     let bound = runtime.block_on(Bound::open(app, &shared))?;
-    let reload = Reload { flags: app.flags.clone(), level: level.clone(), services: bound.services.list.clone() };
-    let control = Arc::new(control(app, shutdown, level, &bound.services, &shared.reads)?);
+    let watches = app.watches(runtime.handle());
+    let (flags, services) = (app.flags.clone(), bound.services.list.clone());
+    let reload = Reload { flags, level: level.clone(), services, watches: watches.clone() };
+    let control = Arc::new(control(app, shutdown, level, &bound.services, &shared.reads, watches)?);
     let listeners: Vec<BoundListener> =
         bound.services.list.iter().flat_map(|service| service.listeners()).cloned().collect();
     listening(&listeners);
@@ -60,6 +63,9 @@ pub(crate) fn serve(
     if let Some(setup) = &app.bitcoin {
         setup.follow_derived(shutdown)?;
         setup.watch_disk(shutdown)?;
+    }
+    if let Some(watches) = &control.watches {
+        reload::read_watches(watches);
     }
     let outcome = runtime.block_on(async {
         let mut running: Vec<Running> = bound.services.list.iter().map(Running::start).collect();
@@ -107,6 +113,7 @@ fn control(
     level: Level,
     services: &services::Bound,
     reads: &Arc<Reads>,
+    watches: Option<Watches>,
 ) -> Result<Control> {
     let listeners = || services.list.iter().flat_map(|service| service.listeners());
     let is_other = |listener: &&BoundListener| [REST, EXPLORER, RELAY].contains(&listener.serves);
@@ -118,6 +125,7 @@ fn control(
         services: services.list.clone(),
         relay: services.relay.clone(),
         rules: Arc::clone(&services.rules),
+        watches,
         stores: app.stores(),
         reads: Arc::clone(reads),
         rates: Rates::default(),

@@ -114,6 +114,7 @@ fn control_of(service: Arc<dyn Service>, folder: &Path) -> Control {
         folder: folder.to_owned(),
         bitcoin: None,
         services: vec![service],
+        watches: None,
         rules: Arc::new(RuleBook::in_memory()),
         relay: None,
         stores: Stores { data_dir: folder.to_owned(), stores: Vec::new() },
@@ -177,7 +178,7 @@ async fn a_renewed_certificate_of_any_service_is_loaded() {
     let toy = Arc::new(Toy::new(Transport::Tls(Arc::clone(&certificate))));
     let second = renew();
     let services: Vec<Arc<dyn Service>> = vec![Arc::clone(&toy) as _];
-    Reload { flags: Options::default(), level: Level::of_tests(), services }.read().unwrap();
+    Reload { flags: Options::default(), level: Level::of_tests(), services, watches: None }.read().unwrap();
     assert_eq!(handshake(&certificate, &[&first, &second]).await, second);
     assert_eq!(toy.reloads.load(Ordering::Relaxed), 1);
 }

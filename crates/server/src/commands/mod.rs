@@ -17,6 +17,7 @@ pub(crate) mod run;
 #[cfg(feature = "top")]
 pub(crate) mod top;
 pub(crate) mod verify;
+pub(crate) mod watch;
 
 /// Forms of what a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -47,6 +47,55 @@ pub(crate) struct CommandLine {
 #[derive(Debug, Default)]
 pub(crate) struct Given(pub(super) ArgMatches);
 
+/// Commands about the watch file and what was told.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub(crate) enum WatchCommand {
+    /// Add a watch to the file, which is made if there is none. A running server takes it up at once.
+    Add {
+        /// Name of the watch.
+        name: String,
+        /// An output descriptor, extended public key, address, script in hexadecimal, output (`txid:vout`) or scan key of
+        /// silent payments; `-` reads it from standard input.
+        source: String,
+        /// Channels to tell it on, by their names in the file.
+        #[arg(long, value_name = "NAME", value_delimiter = ',')]
+        channels: Vec<String>,
+        /// Confirmations that are told; 0 is the mempool.
+        #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_value = "0,1,6")]
+        confirmations: Vec<u32>,
+        /// A wallet from which nobody should spend: a spend is an alarm.
+        #[arg(long)]
+        cold: bool,
+    },
+    /// Remove a watch from the file, and what is known of it.
+    Remove {
+        /// Name of the watch.
+        name: String,
+    },
+    /// Show the watches: scripts, used addresses, balance, open transactions, faults.
+    List {
+        /// Print them as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the last notices, each as a line of JSON.
+    Notices {
+        /// Position of the first one [default: the newest ones].
+        #[arg(long, value_name = "SEQ")]
+        from: Option<u64>,
+        /// Their number at most.
+        #[arg(long, default_value_t = 20)]
+        count: u32,
+    },
+    /// Send a test message to a channel.
+    Test {
+        /// Name of the channel.
+        channel: String,
+    },
+    /// Print the watch file, checked, as it is in effect.
+    Export,
+}
+
 /// The commands of the binary.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -98,6 +147,13 @@ pub(crate) enum Command {
         /// Delete without asking.
         #[arg(long)]
         yes: bool,
+    },
+    /// Be told of payments to wallets of your own: add, remove and list watches, and try their channels.
+    Watch {
+        #[command(flatten)]
+        options: Options,
+        #[command(subcommand)]
+        command: WatchCommand,
     },
     #[cfg(feature = "top")]
     /// Show the state of a running server in this terminal, every two seconds; q quits.

@@ -50,6 +50,26 @@ pub(crate) enum ControlCommand {
     Banned,
     /// List the events and authors that others have reported to the relay, and on which no rule decides.
     Reports,
+    /// Show the watches, for `birdhouse watch list`.
+    #[command(skip)]
+    Watches,
+    /// Show notices, for `birdhouse watch notices`.
+    #[command(skip)]
+    Notices {
+        /// Position of the first one; the newest ones without it.
+        from: Option<u64>,
+        /// Their number at most.
+        count: u32,
+    },
+    /// Read the watch file again, for `birdhouse watch add` and `remove`.
+    #[command(skip)]
+    ReloadWatches,
+    /// Send a test message to a channel, for `birdhouse watch test`.
+    #[command(skip)]
+    TestChannel {
+        /// Its name.
+        channel: String,
+    },
     /// Stop the server.
     Stop,
     /// Prove the checksums of every file, for `birdhouse verify --quick`.

@@ -127,6 +127,7 @@ fn plain<'a>(name: &str, kind: &str, default: Option<&'a str>) -> &'a str {
         ("relay-icon", _) => "https://relay.example.org/icon.png",
         ("relay-banner", _) => "https://relay.example.org/banner.png",
         ("relay-terms-of-service", _) => "https://relay.example.org/terms",
+        ("watch-file", _) => "/etc/birdhouse.watches.toml",
         ("ops-addr", _) => "127.0.0.1:9400",
         ("ops-host", _) => "birdhouse.lan",
         ("web-origin", _) => "https://client.example.org",

@@ -31,7 +31,7 @@ use clap::Args;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-pub(crate) use self::command::{Command, CommandLine, Given};
+pub(crate) use self::command::{Command, CommandLine, Given, WatchCommand};
 pub(crate) use self::control::{ControlCommand, Decided, Named};
 pub(crate) use self::example::example;
 use self::located::Located;
@@ -419,6 +419,10 @@ pub(crate) struct Options {
     /// Treatment of events while the plugin is broken: `refuse` or `accept` [default: refuse].
     #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_PLUGIN_BROKEN", value_name = "WHAT")]
     pub(crate) relay_plugin_broken: Option<WhenBrokenName>,
+    /// File of watches: wallets of your own whose payments are told, and channels to tell them on. It must be readable by
+    /// the user of the server alone [default: watches.toml beside the configuration file, else in the data folder].
+    #[arg(long, help_heading = "Watches", env = "BIRDHOUSE_WATCH_FILE", value_name = "FILE")]
+    pub(crate) watch_file: Option<PathBuf>,
     /// Address for the dashboard, /metrics and /health over HTTP, for the operator alone [default: none].
     #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
@@ -485,7 +489,7 @@ settings! {
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
     relay_unknown_keys, relay_eose_hints, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
     relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_retention, relay_plugin,
-    relay_plugin_broken, bitcoin,
+    relay_plugin_broken, watch_file, bitcoin,
     ops_addr, ops_host, ops_control, web_origin, core_dumps, server_name, banner, donation_address, log
 }
 
@@ -508,6 +512,15 @@ impl Options {
                 None => Ok(home()?.join(".birdhouse")),
             },
         }
+    }
+
+    /// Returns the path of the watch file.
+    pub(crate) fn watch_file(&self) -> Result<PathBuf> {
+        if let Some(file) = &self.watch_file {
+            return Ok(file.clone());
+        }
+        let beside = self.config.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+        Ok(beside.map_or_else(|| self.data_dir(), Ok)?.join("watches.toml"))
     }
 
     /// Returns `true` if the settings enable the index and the server for wallets.

@@ -17,7 +17,7 @@ use crate::sockets::bind;
 pub(super) type Check = fn(&Facts) -> Vec<Finding>;
 
 /// Every check, in the order of the report: causes before effects.
-pub(super) const CHECKS: [(&str, Check); 19] = [
+pub(super) const CHECKS: [(&str, Check); 20] = [
     ("settings", settings),
     ("user", user),
     ("node", node),
@@ -31,6 +31,7 @@ pub(super) const CHECKS: [(&str, Check); 19] = [
     ("derived index", derived),
     ("relay", relay),
     ("plugin", plugin),
+    ("watches", watches),
     ("data folder", data_dir),
     ("disk", disk),
     ("memory", memory),
@@ -264,6 +265,14 @@ fn plugin(facts: &Facts) -> Vec<Finding> {
             "correct relay-plugin, or make the program executable (`chmod +x`)",
         )
     }]
+}
+
+fn watches(facts: &Facts) -> Vec<Finding> {
+    let finding = |watches: &Result<String, String>| match watches {
+        Ok(found) => Finding::ok(found),
+        Err(error) => Finding::explained(error),
+    };
+    facts.watches.iter().map(finding).collect()
 }
 
 fn data_dir(facts: &Facts) -> Vec<Finding> {

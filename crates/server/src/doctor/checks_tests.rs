@@ -44,6 +44,7 @@ fn healthy() -> Facts {
         derived: vec![("filters", Store::Whole { bytes: GB }), ("other", Store::Absent)],
         relay: Some(Store::Whole { bytes: GB }),
         plugin: Some(Plugin { program: "/usr/local/bin/policy".into(), can_run: true }),
+        watches: Some(Ok("2 watches and 1 channels, readable for this user alone".into())),
         data_dir: Some(Folder { path: "/data".into(), mode: Some(0o700), is_writable: true }),
         machine: Machine {
             disk_free_bytes: Some(100 * GB),
@@ -231,6 +232,14 @@ fn another_network_is_told_from_an_index_that_is_not_built() {
 fn a_plugin_that_cannot_be_run_is_found() {
     found_by("plugin", Verdict::Fail, &["/usr/local/bin/policy", "relay-plugin", "chmod +x"], |facts| {
         facts.plugin = Some(Plugin { program: "/usr/local/bin/policy".into(), can_run: false });
+    });
+}
+
+#[test]
+fn a_watch_file_that_others_may_read_is_found() {
+    let error = "failed to read /etc/birdhouse/watches.toml: others may read it; run: chmod 600 watches.toml";
+    found_by("watches", Verdict::Fail, &["watches.toml", "chmod 600"], |facts| {
+        facts.watches = Some(Err(error.into()));
     });
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Facts {
     pub(crate) relay: Option<Store>,
     /// The program of the relay's plugin; `None` if there is none, or a shell has to say which one.
     pub(super) plugin: Option<Plugin>,
+    /// The watch file, in words, or its mistake; `None` if there is none.
+    pub(super) watches: Option<Result<String, String>>,
     pub(crate) data_dir: Option<Folder>,
     pub(super) machine: Machine,
     pub(super) ports: Vec<Port>,

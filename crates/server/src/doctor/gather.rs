@@ -13,6 +13,7 @@ use birdhouse_chain::{Height, Profile, rebuild_advice};
 use birdhouse_net::Certificate as Pair;
 use birdhouse_node::{Chosen, KeptBlocks, NodeConf, PruneMode, Rpc, check_node, forked_chain, full_peers};
 use birdhouse_store::{SegmentOptions, SegmentStore, Store as _};
+use birdhouse_watch::WatchFile;
 use bitcoin::{BlockHash, Network};
 use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
@@ -109,6 +110,7 @@ fn gather(options: &Options, depth: Depth) -> Facts {
         derived: Vec::new(),
         relay: None,
         plugin: None,
+        watches: None,
         machine: machine(options, data_dir.as_deref(), &plans),
         ports: Vec::new(),
         certificates: Vec::new(),
@@ -123,6 +125,7 @@ fn gather(options: &Options, depth: Depth) -> Facts {
         derived: derived(options, status.as_ref(), depth),
         relay: relay_store(options, status.as_ref()),
         plugin: options.relay_plugin.as_deref().and_then(plugin),
+        watches: watches(options),
         ports: plans.iter().map(|plan| port(plan, status.as_ref())).collect(),
         certificates: plans.iter().filter_map(|plan| certificate(plan, data_dir.as_deref())).collect(),
         data_dir: data_dir.map(folder),
@@ -376,6 +379,19 @@ fn open_store(
         store.verify_checksums()?;
     }
     Ok((Arc::new(store), bytes))
+}
+
+/// Reads and checks the watch file, its rights included.
+fn watches(options: &Options) -> Option<Result<String, String>> {
+    let (path, network) = (options.watch_file().ok()?, app::network(options).ok()?);
+    match WatchFile::read(&path, network) {
+        Ok(None) => None,
+        Ok(Some(file)) => {
+            let (watches, channels) = (file.watches.len(), file.channels.len());
+            Some(Ok(format!("{watches} watches and {channels} channels, readable for this user alone")))
+        }
+        Err(error) => Some(Err(error.to_string())),
+    }
 }
 
 /// Returns the program of a plugin's command: its first word, if that is one which a shell takes as it is.

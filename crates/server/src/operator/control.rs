@@ -9,6 +9,7 @@ use birdhouse_chain::{DerivedProgress, Index, MergeState, Syncing, Waiting};
 use birdhouse_net::Reads;
 use birdhouse_node::{CallCounts, FetchCounts, Rpc};
 use birdhouse_relay::{Relay, RuleBook};
+use birdhouse_watch::{WatchStatus, Watches};
 use bitcoin::Network;
 use tokio::sync::Notify;
 
@@ -34,6 +35,8 @@ pub(crate) struct Control {
     pub(crate) relay: Option<Arc<Relay>>,
     /// The operator's rules; without a relay, those about clients.
     pub(crate) rules: Arc<RuleBook>,
+    /// Watches of the operator's own wallets, where there is an index.
+    pub(crate) watches: Option<Watches>,
     pub(crate) stores: Stores,
     /// The turns that clients of all protocols take.
     pub(crate) reads: Arc<Reads>,
@@ -66,6 +69,8 @@ pub(super) struct State {
     pub(super) waiting: [(&'static str, birdhouse_clients::Waiting); 3],
     pub(super) usage: Option<Usage>,
     pub(super) disk_free_bytes: Option<u64>,
+    /// `None` without a watch.
+    pub(super) watches: Option<WatchStatus>,
     /// Memory of what the log of a store has alone.
     pub(super) unflushed_bytes: Vec<(Part, u64)>,
 }
@@ -121,6 +126,7 @@ impl Control {
             waiting: self.reads.waiting(),
             usage: usage::now().ok(),
             disk_free_bytes: birdhouse_store::disk_free_bytes(&self.folder),
+            watches: self.watches.as_ref().map(Watches::status).filter(|status| *status != WatchStatus::default()),
             unflushed_bytes: self.stores.unflushed_bytes(),
         }
     }

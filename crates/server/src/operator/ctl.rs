@@ -25,7 +25,7 @@ use crate::index::Pruner;
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::stores::Pace;
-use crate::operator::{accept, connections, reports, rules, status};
+use crate::operator::{accept, connections, reports, rules, status, watch};
 use crate::process::users::OtherUser;
 
 /// Concurrent connections; further ones wait to be accepted.
@@ -204,6 +204,13 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
         ControlCommand::Unallow(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Allow)?),
         ControlCommand::Banned => Answer::Ok(rules::list(control)),
         ControlCommand::Reports => Answer::Ok(reports::list(control)?),
+        ControlCommand::Watches
+        | ControlCommand::Notices { .. }
+        | ControlCommand::ReloadWatches
+        | ControlCommand::TestChannel { .. } => match &control.watches {
+            None => Answer::Error("there are no watches without an index".into()),
+            Some(watches) => Answer::Ok(watch::execute(watches, command)?),
+        },
         ControlCommand::Stop => {
             tracing::info!("stopping for the operator");
             Answer::Ok(json!({ "stopping": true }))

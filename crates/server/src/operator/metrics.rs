@@ -53,6 +53,12 @@ impl Collector for Server {
                 usage.allocated_bytes,
             )?;
         }
+        if let Some(watches) = &self.0.watches {
+            metrics.gauge("watches", "Watches of the watch file.", count_of(watches.watches.len()))?;
+            let faults = watches.watches.iter().filter(|watch| watch.fault.is_some()).count();
+            metrics.gauge("watch_faults", "Watches that say less than they should.", count_of(faults))?;
+            metrics.counter("watch_notices", "Notices since the log began.", watches.notices)?;
+        }
         if let Some(bytes) = self.0.disk_free_bytes {
             metrics.gauge(
                 "disk_free_bytes",

@@ -17,6 +17,7 @@ mod rules;
 mod shown;
 pub(crate) mod status;
 mod stores;
+mod watch;
 
 pub(crate) use self::control::{Bitcoin, Control};
 pub(crate) use self::ctl::Answer;

@@ -19,6 +19,7 @@ use bitcoin::consensus;
 use crate::operator::control::{self, BitcoinState, Control, ServiceState, State};
 use crate::operator::shown::Shown;
 use crate::operator::stores::{Part, Stores};
+use crate::operator::watch;
 use crate::services::{Counts, PerSecond, count_of};
 use crate::sockets::{BoundListener, welcome};
 
@@ -63,6 +64,7 @@ pub(super) fn status(control: &Control) -> Status {
     if let Some(text) = control.bitcoin.as_ref().and_then(fork) {
         status.warnings.push(Warning { text, advice: FORK_ADVICE.to_owned() });
     }
+    status.warnings.extend(control.watches.iter().flat_map(|watches| watch::warnings(&watches.status())));
     let of_settings = control.shown.warnings.iter();
     status.warnings.extend(of_settings.map(|text| Warning { text: text.clone(), advice: advice.to_owned() }));
     status

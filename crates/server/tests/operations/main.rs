@@ -31,6 +31,7 @@ mod rules;
 mod signals;
 mod silent_payments;
 mod systemd;
+mod watches;
 mod watching;
 
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};

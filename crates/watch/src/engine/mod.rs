@@ -41,7 +41,7 @@ pub struct Engine {
     loaded: Option<Loaded>,
 }
 
-/// What the engine knows, as it is committed.
+/// Knowledge of the engine, as it is committed.
 #[derive(Debug)]
 struct Loaded {
     watches: Vec<Watched>,
@@ -102,7 +102,7 @@ impl Engine {
         self.loaded.as_ref().and_then(|loaded| loaded.cursor)
     }
 
-    /// Tells the differences that an update makes: commits notices and state, then returns the notices. `now` is in
+    /// Commits the differences that an update makes, as notices and state, then returns the notices. `now` is in
     /// seconds since 1970.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Engine {
         self.tell(&update.snapshot, &update.touched, now)
     }
 
-    /// Tells the differences of a snapshot of which nothing is known.
+    /// Commits the differences of a snapshot of which nothing is known.
     ///
     /// # Errors
     /// Those of [`Self::update`].

@@ -6,7 +6,7 @@ use bitcoin::Txid;
 use crate::notice::NoticeKind;
 use crate::state::Open;
 
-/// Where a snapshot has a transaction.
+/// Place of a transaction in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// In this block of the chain.
@@ -38,7 +38,7 @@ pub(super) struct Rules<'a> {
 pub(super) struct Step {
     /// The transaction from now on; `None` if it is gone.
     pub(super) open: Option<Open>,
-    /// What to tell, in this order, with the block of each.
+    /// Notices, in this order, with the block of each.
     pub(super) told: Vec<(NoticeKind, Option<BlockId>)>,
 }
 

@@ -117,7 +117,7 @@ impl Watched {
         scripts
     }
 
-    /// Tells the differences that these scripts and the tip make.
+    /// Takes steps of all transactions that these scripts and the tip may have changed; returns their notices.
     pub(super) fn tell(
         &mut self,
         moment: &Moment<'_>,

@@ -293,3 +293,67 @@ impl Source {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// The second test vector of BIP 32, and its form of SLIP 132.
+    const XPUB: &str = "xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoCu1Rupje8YtGqsefD265TMg7usUDFdp6W1EGMcet8";
+    const ZPUB: &str = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs";
+    const XPRV: &str = "xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi";
+
+    fn mistake(text: &str) -> String {
+        WatchFile::parse(text, Network::Bitcoin).unwrap_err().to_string()
+    }
+
+    fn of_source(key: &str, source: &str) -> Result<WatchFile, FileError> {
+        WatchFile::parse(&format!("\n[[watch]]\nname = \"w\"\n{key} = \"{source}\"\n"), Network::Bitcoin)
+    }
+
+    #[test]
+    fn a_file_has_channels_and_watches_with_defaults() {
+        let text = format!(
+            "[[channel]]\nname = \"me\"\nkind = \"nostr\"\nto = \"npub1\"\n\
+             [[channel]]\nname = \"topic\"\nkind = \"ntfy\"\nurl = \"https://ntfy.sh/x\"\n\
+             [[watch]]\nname = \"Savings\"\nxpub = \"{ZPUB}\"\ncold = true\nchannels = [\"me\"]\n\
+             [health]\nchannels = [\"topic\"]\n"
+        );
+        let file = WatchFile::parse(&text, Network::Bitcoin).unwrap();
+        assert_eq!(file.channels.iter().map(|channel| channel.amounts).collect::<Vec<_>>(), [true, false]);
+        let watch = &file.watches[0];
+        assert_eq!((watch.gap, &watch.confirmations[..], watch.history_from), (20, &[0, 1, 6][..], None));
+        assert!(
+            watch.is_cold && watch.channels == file.channels[..1].iter().map(|it| it.name.clone()).collect::<Vec<_>>()
+        );
+        assert_eq!(file.health, [file.channels[1].name.clone()]);
+        assert!(of_source("descriptor", &format!("wpkh([d34db33f/84h/0h/0h]{XPUB}/<0;1>/*)")).is_ok());
+        assert!(of_source("address", "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu").is_ok());
+    }
+
+    #[test]
+    fn mistakes_have_their_line_and_their_reason() {
+        for (key, source, reason) in [
+            ("descriptor", format!("wpkh({XPRV}/0/*)"), "this is a private key: never give one to a server"),
+            ("descriptor", format!("wpkh({XPUB}/0h/*)"), "a hardened step of derivation needs the private key"),
+            ("descriptor", format!("wpkh({XPUB}/1/2/3/4/5/6/7/8/9/*)"), "a key has more than 8 steps of derivation"),
+            ("descriptor", format!("wsh({}:pk({XPUB}))", "v".repeat(21)), "nests deeper than 20 levels"),
+            ("address", "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080".into(), "of another network"),
+            ("script", "zz".into(), "`script` is the script of an output in hexadecimal"),
+            ("outpoint", "ab:1".into(), "`outpoint` is a txid, a colon and a number"),
+            ("silent-payment", "sp(spspend1qqq)".into(), "this holds the private spend key"),
+            ("silent-payment", "sp(tspscan1qqq)".into(), "the scan key is of another network"),
+        ] {
+            let found = of_source(key, &source).unwrap_err().to_string();
+            assert!(found.starts_with("line 2: ") && found.contains(reason), "{key}: {found}");
+        }
+        assert!(mistake("[[watch]]\nname = \"w\"\nscirpt = \"51\"\n").starts_with("line 3: unknown field `scirpt`"));
+        let two = "[[watch]]\nname = \"w\"\nscript = \"51\"\naddress = \"x\"\n";
+        assert!(mistake(two).starts_with("line 1: a watch has one of"));
+        let unknown = "[[watch]]\nname = \"w\"\nscript = \"51\"\nchannels = [\"me\"]\n";
+        assert_eq!(mistake(unknown), "line 1: no channel has the name \"me\"");
+        let other = "[[channel]]\nname = \"c\"\nkind = \"ntfy\"\nurl = \"x\"\nto = \"y\"\n";
+        assert_eq!(mistake(other), "line 1: a channel of kind \"ntfy\" has no key `to`");
+    }
+}

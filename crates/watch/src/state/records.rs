@@ -26,7 +26,7 @@ pub(crate) struct Open {
     /// The highest level that was told or passed over.
     #[serde(default)]
     pub(crate) told: Option<u32>,
-    /// Since when neither mempool nor chain has it, in seconds since 1970.
+    /// Time since which neither mempool nor chain has it, in seconds since 1970.
     #[serde(default)]
     pub(crate) absent_since: Option<u64>,
     /// The outputs that it spends.
@@ -48,7 +48,7 @@ pub(crate) struct Lines {
     pub(crate) is_partial: bool,
 }
 
-/// What outlives the process of a watch.
+/// Knowledge of a watch that outlives the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WatchRecord {
     /// The source, so that another one of the same name begins anew.

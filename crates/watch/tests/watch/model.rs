@@ -25,31 +25,44 @@ struct Seen {
 
 type View = BTreeMap<Txid, Seen>;
 
-fn view(ledger: &Ledger, script: &ScriptBuf) -> (View, HashMap<OutPoint, Txid>) {
-    let mut all: Vec<(&Transaction, Option<(u32, String)>)> = Vec::new();
-    for (height, mined) in (0..).zip(ledger.chain()) {
-        all.extend(mined.block.txdata.iter().map(|tx| (tx, Some((height, mined.hash.to_string())))));
-    }
-    all.extend(ledger.mempool().values().map(|waiting| (&waiting.tx, None)));
-    let (mut outputs, mut spenders): (HashMap<OutPoint, &TxOut>, _) = (HashMap::new(), HashMap::new());
-    for (tx, _) in &all {
-        let txid = tx.compute_txid();
-        outputs.extend((0..).zip(&tx.output).map(|(vout, output)| (OutPoint { txid, vout }, output)));
-        spenders.extend(tx.input.iter().map(|input| (input.previous_output, txid)));
-    }
-    let is_own = |output: &&TxOut| output.script_pubkey == *script;
-    let sum = |values: &mut dyn Iterator<Item = &TxOut>| values.filter(is_own).map(|it| it.value.to_sat()).sum();
-    let mut view = View::new();
-    for (tx, block) in all {
-        let spent = || tx.input.iter().filter_map(|input| outputs.get(&input.previous_output).copied());
-        let is_of = tx.output.iter().any(|output| is_own(&output)) || spent().any(|output| is_own(&output));
-        if is_of {
-            let inputs = tx.input.iter().map(|input| input.previous_output).collect();
-            let (received, spent) = (sum(&mut tx.output.iter()), sum(&mut spent()));
-            view.insert(tx.compute_txid(), Seen { block, received, spent, inputs });
+/// Every transaction of chain and mempool.
+struct All<'a> {
+    transactions: Vec<(Txid, &'a Transaction, Option<(u32, String)>)>,
+    outputs: HashMap<OutPoint, &'a TxOut>,
+    spenders: HashMap<OutPoint, Txid>,
+}
+
+impl<'a> All<'a> {
+    fn of(ledger: &'a Ledger) -> Self {
+        let mut transactions: Vec<(Txid, &Transaction, Option<(u32, String)>)> = Vec::new();
+        for (height, mined) in (0..).zip(ledger.chain()) {
+            let block = || Some((height, mined.hash.to_string()));
+            transactions.extend(mined.txids.iter().zip(&mined.block.txdata).map(|(txid, tx)| (*txid, tx, block())));
         }
+        transactions.extend(ledger.mempool().iter().map(|(txid, waiting)| (*txid, &waiting.tx, None)));
+        let (mut outputs, mut spenders) = (HashMap::new(), HashMap::new());
+        for (txid, tx, _) in &transactions {
+            let named = (0..).zip(&tx.output).map(|(vout, output)| (OutPoint { txid: *txid, vout }, output));
+            outputs.extend(named);
+            spenders.extend(tx.input.iter().map(|input| (input.previous_output, *txid)));
+        }
+        Self { transactions, outputs, spenders }
     }
-    (view, spenders)
+
+    fn view(&self, script: &ScriptBuf) -> View {
+        let is_own = |output: &&TxOut| output.script_pubkey == *script;
+        let sum = |values: &mut dyn Iterator<Item = &TxOut>| values.filter(is_own).map(|it| it.value.to_sat()).sum();
+        let mut view = View::new();
+        for (txid, tx, block) in &self.transactions {
+            let spent = || tx.input.iter().filter_map(|input| self.outputs.get(&input.previous_output).copied());
+            if tx.output.iter().any(|output| is_own(&output)) || spent().any(|output| is_own(&output)) {
+                let inputs = tx.input.iter().map(|input| input.previous_output).collect();
+                let (received, spent) = (sum(&mut tx.output.iter()), sum(&mut spent()));
+                view.insert(*txid, Seen { block: block.clone(), received, spent, inputs });
+            }
+        }
+        view
+    }
 }
 
 /// The watch of one script, and what it was told.
@@ -67,9 +80,8 @@ impl Model {
     }
 
     /// Notices of a change, in short, sorted.
-    fn change(&mut self, ledger: &Ledger) -> Vec<String> {
-        let (now, spenders) = view(ledger, &self.script);
-        let tip = ledger.height();
+    fn change(&mut self, all: &All<'_>, tip: u32) -> Vec<String> {
+        let now = all.view(&self.script);
         let mut told = Vec::new();
         let line = |kind: String, txid: &Txid, at: Option<u32>, seen: &Seen| {
             let at = at.map(|at| format!("@{at}")).unwrap_or_default();
@@ -84,7 +96,7 @@ impl Model {
                 self.told.insert(*txid, Some(0));
             }
             if after.is_none() {
-                let by = before.inputs.iter().find_map(|input| spenders.get(input));
+                let by = before.inputs.iter().find_map(|input| all.spenders.get(input));
                 let kind = by.map_or("dropped".into(), |by| {
                     let mut words = [by.to_string(), "replaced".into()];
                     words.sort();
@@ -122,8 +134,10 @@ fn run(seed: u64) {
         world.watch(&name, &format!("script = \"{script:x}\"\nconfirmations = [0, 1, 3]"));
         models.push(Model { name, script, known: View::new(), told: HashMap::new() });
     }
+    let ledger = world.live.ledger();
+    let all = All::of(ledger);
     for model in &mut models {
-        model.change(world.live.ledger());
+        model.change(&all, ledger.height());
     }
     assert_eq!(shorts(&world.restart()), [""; 0], "the past is not told");
     let (mut rng, mut height, mut logged) = (Rng::new(seed), world.live.ledger().height(), Vec::new());
@@ -141,7 +155,8 @@ fn run(seed: u64) {
             Vec::new()
         } else {
             height = world.live.ledger().height();
-            models.iter_mut().flat_map(|model| model.change(world.live.ledger())).collect()
+            let all = All::of(world.live.ledger());
+            models.iter_mut().flat_map(|model| model.change(&all, height)).collect()
         };
         let mut expected = expected;
         let mut found = shorts(&told);

@@ -1,0 +1,117 @@
+//! `birdhouse watch`: changes the watch file, and asks a running server what it knows.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use birdhouse_watch::{Source, WatchFile};
+use bitcoin::Network;
+
+use super::Form;
+use super::ctl;
+use crate::app;
+use crate::config::{ControlCommand, Options, WatchCommand};
+
+pub(crate) fn run(options: &Options, command: WatchCommand) -> Result<ExitCode> {
+    let folder = app::ctl_dir(options)?;
+    let ask = |command: &ControlCommand, form| ctl::run(&folder, command, form);
+    match command {
+        WatchCommand::List { json } => ask(&ControlCommand::Watches, if json { Form::Json } else { Form::Text }),
+        WatchCommand::Notices { from, count } => notices(&folder, from, count),
+        WatchCommand::Test { channel } => ask(&ControlCommand::TestChannel { channel }, Form::Text),
+        WatchCommand::Export => export(options),
+        WatchCommand::Add { name, source, channels, confirmations, cold } => {
+            let network = app::network(options)?;
+            let source = read_source(source)?;
+            let mut table = format!("[[watch]]\nname = {}\n{}\n", quoted(&name), source_line(&source, network)?);
+            writeln!(table, "confirmations = {confirmations:?}")?;
+            if cold {
+                table += "cold = true\n";
+            }
+            let channels: Vec<String> = channels.iter().map(|name| quoted(name)).collect();
+            writeln!(table, "channels = [{}]", channels.join(", "))?;
+            let path = options.watch_file()?;
+            WatchFile::append(&path, &table, network)?;
+            println!("added the watch to {}", path.display());
+            reload(&folder)
+        }
+        WatchCommand::Remove { name } => {
+            let path = options.watch_file()?;
+            if !WatchFile::remove(&path, &name, app::network(options)?)? {
+                bail!("{} has no watch with the name {name:?}", path.display());
+            }
+            println!("removed the watch from {}", path.display());
+            reload(&folder)
+        }
+    }
+}
+
+/// Returns the source; `-` is a line of standard input. Others see the arguments of a program, so a scan key must come
+/// that way.
+fn read_source(source: String) -> Result<String> {
+    if source == "-" {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line)?;
+        return Ok(line.trim().to_owned());
+    }
+    if source.contains("spscan1") || source.contains("spspend1") {
+        bail!("other users see the arguments of a program: give - and write the key to standard input");
+    }
+    Ok(source)
+}
+
+/// A text of TOML.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+/// Returns the key and value that name the scripts of a source.
+fn source_line(text: &str, network: Network) -> Result<String> {
+    let text = text.trim();
+    let is_hex = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let (key, source) = if text.starts_with("sp(") || text.contains("spscan1") || text.contains("spspend1") {
+        ("silent-payment", Source::SilentPayment(text.to_owned()))
+    } else if text.split_once(':').is_some_and(|(txid, _)| txid.len() == 64) {
+        ("outpoint", Source::Outpoint(text.to_owned()))
+    } else if is_hex {
+        ("script", Source::Script(text.to_owned()))
+    } else {
+        ("descriptor", Source::Descriptor(text.to_owned()))
+    };
+    if let Err(mistake) = source.check(network) {
+        bail!("failed to add the watch: {mistake}");
+    }
+    Ok(format!("{key} = {}", quoted(text)))
+}
+
+fn reload(folder: &Path) -> Result<ExitCode> {
+    if crate::operator::ctl::is_served(folder)? {
+        return ctl::run(folder, &ControlCommand::ReloadWatches, Form::Text);
+    }
+    println!("no server runs; the next one takes it up");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn notices(folder: &Path, from: Option<u64>, count: u32) -> Result<ExitCode> {
+    let command = ControlCommand::Notices { from, count };
+    match ctl::ask(&crate::operator::ctl::path(folder), &command)? {
+        crate::operator::Answer::Ok(answer) => {
+            for notice in answer.as_array().into_iter().flatten() {
+                println!("{notice}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        crate::operator::Answer::Error(error) => bail!(error),
+    }
+}
+
+fn export(options: &Options) -> Result<ExitCode> {
+    let path = options.watch_file()?;
+    match WatchFile::read(&path, app::network(options)?)? {
+        None => bail!("there is no watch file {}", path.display()),
+        // Checked by reading it; the text has the comments, too.
+        Some(_) => print!("{}", std::fs::read_to_string(&path)?),
+    }
+    Ok(ExitCode::SUCCESS)
+}
