@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use bitcoin::bip32::{ChildNumber, DerivationPath, Xpub};
 use bitcoin::key::{Parity, TweakedPublicKey};
 use bitcoin::secp256k1::{Secp256k1, VerifyOnly};
-use bitcoin::{PublicKey, ScriptBuf};
+use bitcoin::{PublicKey, ScriptBuf, Weight};
+use miniscript::descriptor::checksum::Engine;
 use miniscript::descriptor::{DescriptorType, DescriptorXKey, SinglePubKey, Wildcard};
 use miniscript::{Descriptor, DescriptorPublicKey, ForEachKey as _, TranslateErr, Translator, translate_hash_clone};
 
@@ -51,6 +52,66 @@ pub struct Branch {
     output_key: OutputKey,
     /// The last step of the path before the wildcard, of the first key that has one.
     last_step: Option<String>,
+}
+
+impl Described {
+    /// Returns true if it has more than one script.
+    pub fn is_ranged(&self) -> bool {
+        self.descriptor.has_wildcard()
+    }
+
+    /// Returns its keys.
+    pub fn keys(&self) -> impl Iterator<Item = DescriptorPublicKey> + '_ {
+        self.descriptor.iter_pk()
+    }
+
+    /// Returns the largest weight of what spends one of its outputs, if it is known.
+    pub fn max_weight_to_satisfy(&self) -> Option<Weight> {
+        self.descriptor.max_weight_to_satisfy().ok()
+    }
+
+    /// Returns its text with its checksum.
+    pub fn text(&self) -> String {
+        self.text_of(&self.descriptor.to_string())
+    }
+
+    /// Returns the text of the descriptor of one number, with its checksum; `None` for a hardened number.
+    pub fn text_at(&self, number: u32) -> Option<String> {
+        Some(self.text_of(&self.descriptor.at_derivation_index(number).ok()?.to_string()))
+    }
+
+    fn text_of(&self, text: &str) -> String {
+        match self.output_key {
+            OutputKey::OfForm => text.into(),
+            OutputKey::Internal => {
+                let text = text.split('#').next().unwrap_or_default();
+                with_checksum(&format!("raw{text}"))
+            }
+        }
+    }
+
+    /// Returns the script of a number; `None` for a number that has none.
+    pub fn script(&self, number: u32) -> Option<ScriptBuf> {
+        let is_number = number < HARDENED && (number == 0 || self.is_ranged());
+        if !is_number {
+            return None;
+        }
+        let goes_on = || Ok(());
+        let mut derivation = Derivation::new(&goes_on);
+        Branch::new(self, &mut derivation).ok()?.script(number, &derivation).ok()
+    }
+}
+
+/// The first number of hardened keys.
+const HARDENED: u32 = 1 << 31;
+
+/// Returns a descriptor with its checksum ([BIP 380](https://github.com/bitcoin/bips/blob/master/bip-0380.mediawiki)).
+pub fn with_checksum(text: &str) -> String {
+    let mut engine = Engine::new();
+    match engine.input(text) {
+        Ok(()) => format!("{text}#{}", engine.checksum()),
+        Err(_) => text.into(),
+    }
 }
 
 impl<'a> Derivation<'a> {

@@ -25,7 +25,7 @@ use miniscript::descriptor::{DescriptorType, Wildcard};
 use miniscript::{Descriptor, DescriptorPublicKey, MiniscriptKey as _};
 
 use branch::OutputKey;
-pub use branch::{Branch, Derivation, Described, Underived};
+pub use branch::{Branch, Derivation, Described, Underived, with_checksum};
 use forms::Form;
 pub use keys::lines_of_key;
 pub use limits::GAP;

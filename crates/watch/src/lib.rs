@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `file` | `watches.toml`: parse, check, write back |
 //! | `notice` | notices, their ids and their line of text |
+//! | `invoice` | invoices and labels: terms, states, the reserve of addresses; pure |
 //! | `state` | the file `watch.redb`: log, open transactions, windows, cursor, outbox; one transaction an update |
 //! | `wallet` | scripts of a watch: branches, the window of the gap |
 //! | `engine` | the difference of what a watch knew and what a snapshot says -> notices |
@@ -26,6 +27,7 @@ mod error;
 pub mod limits;
 
 mod file;
+mod invoice;
 mod notice;
 
 mod state;
@@ -47,6 +49,7 @@ pub use error::{Error, Result};
 pub use file::{
     ChannelKind, ChannelName, ChannelSettings, Directions, FileError, Source, WatchFile, WatchName, WatchSettings,
 };
+pub use invoice::BeyondGap;
 pub use notice::{Amounts, Health, Notice, NoticeId, NoticeKind, WatchedInput, WatchedOutput, WatchedScript};
 pub use service::{Paths, WatchStatus, Watches};
 pub use state::State;

@@ -38,3 +38,24 @@ pub const BACKLOG_MAX: usize = 50;
 pub const DROPPED_AFTER_S: u64 = 600;
 /// Blocks of the past that the first scan of a silent-payment watch reads: they have millions of tweaks.
 pub const SILENT_HISTORY_MAX: u32 = 10_000;
+
+/// Invoices that are kept. Beyond it the oldest are deleted.
+pub const INVOICES_MAX: u64 = 100_000;
+/// Payments of an invoice whose time is kept.
+pub const INVOICE_PAYMENTS_MAX: usize = 100;
+/// Time to pay an invoice that names none, in seconds.
+pub const INVOICE_EXPIRY_DEFAULT: u64 = 3600;
+/// The longest time to pay, in seconds.
+pub const INVOICE_EXPIRY_MAX: u64 = 90 * 86_400;
+/// Used addresses in a row that a new invoice skips, before it is refused.
+pub const INVOICE_SKIPS_MAX: u32 = 1_000;
+/// Invoices of one answer.
+pub const INVOICES_PAGE: usize = 100;
+/// Labels that are kept.
+pub const LABELS_MAX: u64 = 200_000;
+/// Connections of the API for programs.
+pub const API_CONNECTIONS_MAX: usize = 256;
+/// Bytes of a request's body: a transaction in hexadecimal, or a file of labels.
+pub const API_BODY_BYTES_MAX: usize = 8 << 20;
+/// Transactions of an answer that are made at once while the client reads.
+pub const API_PORTION: usize = 50;

@@ -2,23 +2,28 @@
 //!
 //! Without a watch file nothing is opened and no task runs.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use birdhouse_chain::{Index, Touched, Tweaks, Update, Waiting};
-use bitcoin::Network;
+use birdhouse_chain::{Index, ScriptHash, Touched, Tweaks, Update, Waiting};
+use birdhouse_descriptors::{Named, Steps, parse};
+use bitcoin::{Network, ScriptBuf};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, watch};
 
+use crate::api::{Branch, BranchScripts, Origin, Wallets};
 use crate::engine::{Engine, WatchView};
 use crate::error::{Error, Result};
-use crate::file::{ChannelName, WatchFile, WatchName};
+use crate::file::{ChannelName, Source, WatchFile, WatchName, WatchSettings};
+use crate::limits::GAP_MIN;
 use crate::notice::{Amounts, Health, Notice, NoticeId, NoticeKind};
 use crate::state::{Changes, Routed, State};
+use crate::wallet::Position;
 
 /// Time after which the watches are looked at without an update: a transaction that left the mempool counts as dropped
 /// after a while, whether or not anything happens.
@@ -40,6 +45,8 @@ struct Inner {
     network: Network,
     index: Arc<Index>,
     runtime: Handle,
+    /// The file of notices, once somebody needs it.
+    state: Mutex<Option<State>>,
     /// Everything that runs, once the file has a watch or a channel.
     running: Mutex<Option<Arc<Running>>>,
 }
@@ -67,6 +74,18 @@ struct Running {
     /// The reason why nothing is told now.
     waiting: Mutex<Option<String>>,
     views: Mutex<Vec<WatchView>>,
+    /// The watched scripts; `None` until they are read for the first time.
+    scripts: RwLock<Option<Arc<Scripts>>>,
+}
+
+/// The watched scripts.
+#[derive(Debug)]
+struct Scripts {
+    origins: HashMap<ScriptHash, Origin>,
+    /// Scripts of all watches; those of two watches count twice.
+    watched: usize,
+    branches: Vec<Branch>,
+    file: WatchFile,
 }
 
 /// The state of all watches, for operators.
@@ -85,7 +104,16 @@ pub struct WatchStatus {
 impl Watches {
     /// Returns the watches of an index, before the file is read.
     pub fn new(paths: Paths, network: Network, index: Arc<Index>, runtime: Handle) -> Self {
-        Self { inner: Arc::new(Inner { paths, network, index, runtime, running: Mutex::default() }) }
+        Self {
+            inner: Arc::new(Inner {
+                paths,
+                network,
+                index,
+                runtime,
+                state: Mutex::default(),
+                running: Mutex::default(),
+            }),
+        }
     }
 
     /// Returns the path of the watch file.
@@ -109,7 +137,7 @@ impl Watches {
         if file == WatchFile::default() {
             return Ok(());
         }
-        let state = State::open(&inner.paths.state)?;
+        let state = self.open_state()?;
         let tweaks = Tweaks::among(inner.index.derived());
         let started = Arc::new(Running {
             engine: Mutex::new(Engine::new(state.clone(), file.clone(), inner.network, tweaks)),
@@ -120,11 +148,24 @@ impl Watches {
             last: watch::Sender::new(state.next_seq()?.saturating_sub(1)),
             waiting: Mutex::default(),
             views: Mutex::default(),
+            scripts: RwLock::default(),
             state,
         });
         inner.runtime.spawn(Arc::clone(&started).follow());
         *running = Some(started);
         Ok(())
+    }
+
+    /// Opens the file of notices, which is made without a watch file, too.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open_state(&self) -> Result<State> {
+        let mut state = self.inner.state.lock();
+        if let Some(state) = &*state {
+            return Ok(state.clone());
+        }
+        Ok(state.insert(State::open(&self.inner.paths.state)?).clone())
     }
 
     fn running(&self) -> Option<Arc<Running>> {
@@ -185,6 +226,64 @@ impl Watches {
             notices: *running.last.borrow(),
         }
     }
+}
+
+impl Wallets for Watches {
+    fn branches(&self) -> Vec<Branch> {
+        let Some(running) = self.running() else { return Vec::new() };
+        let Some(scripts) = running.scripts.read().clone() else { return Vec::new() };
+        let views = running.views.lock();
+        let mut branches = scripts.branches.clone();
+        for branch in &mut branches {
+            let view = views.iter().find(|view| view.name == branch.watch);
+            let used = view.and_then(|view| view.used.get(branch.number as usize)).copied().unwrap_or(0);
+            branch.used = used.checked_sub(1);
+            if branch.is_ranged() {
+                branch.watched = used.saturating_add(branch.gap.max(GAP_MIN));
+            }
+        }
+        branches
+    }
+
+    fn origin(&self, scripthash: &ScriptHash) -> Option<Origin> {
+        self.running()?.scripts.read().as_ref()?.origins.get(scripthash).cloned()
+    }
+
+    fn scripthashes(&self) -> Vec<ScriptHash> {
+        let Some(running) = self.running() else { return Vec::new() };
+        let scripts = running.scripts.read().clone();
+        scripts.map(|scripts| scripts.origins.keys().copied().collect()).unwrap_or_default()
+    }
+
+    fn are_known(&self) -> bool {
+        self.running().is_none_or(|running| running.scripts.read().is_some())
+    }
+}
+
+/// Returns the branches of a watch that have a descriptor, or one script, of which none is used yet.
+fn branches_of(settings: &WatchSettings, network: Network) -> Vec<Branch> {
+    let named = match &settings.source {
+        Source::Descriptor(text) => parse(text.trim(), network, &mut Steps::default()).ok(),
+        Source::Script(hex) => ScriptBuf::from_hex(hex).ok().map(Named::One),
+        // Their scripts are found on the chain.
+        Source::Outpoint(_) | Source::SilentPayment(_) => None,
+    };
+    let scripts: Vec<BranchScripts> = match named {
+        Some(Named::One(script)) => vec![BranchScripts::Script(script)],
+        Some(Named::Many(described)) => {
+            described.into_iter().map(|described| BranchScripts::Descriptor(Box::new(described))).collect()
+        }
+        None => Vec::new(),
+    };
+    let branch = |(number, scripts): (u32, BranchScripts)| Branch {
+        watch: settings.name.clone(),
+        number,
+        scripts,
+        gap: settings.gap,
+        watched: 1,
+        used: None,
+    };
+    (0..).zip(scripts).map(branch).collect()
 }
 
 /// The next thing to do.
@@ -274,6 +373,24 @@ impl Running {
         }
     }
 
+    /// Shows the watched scripts, if there are others than before.
+    fn publish_scripts(&self, engine: &Engine, views: &[WatchView]) {
+        let file = self.file.read().clone();
+        let known = self.scripts.read().clone();
+        let count: usize = views.iter().map(|view| view.scripts).sum();
+        let is_same = |known: &Arc<Scripts>| known.file == file && known.watched == count;
+        if known.as_ref().is_some_and(is_same) {
+            return;
+        }
+        let Some(scripts) = engine.scripts() else { return };
+        let origin = |(script, watch, Position { branch, index }): (ScriptHash, &WatchName, Position)| {
+            (script, Origin { watch: watch.clone(), branch, index })
+        };
+        let origins = scripts.map(origin).collect();
+        let branches = file.watches.iter().flat_map(|settings| branches_of(settings, self.network)).collect();
+        *self.scripts.write() = Some(Arc::new(Scripts { origins, watched: count, branches, file }));
+    }
+
     async fn next(&self, updates: &mut Receiver<Arc<Update>>) -> Next {
         tokio::select! {
             update = updates.recv() => match update {
@@ -300,7 +417,9 @@ impl Running {
                 Err(_) => return Ok(()),
             },
         };
-        *self.views.lock() = engine.watches();
+        let views = engine.watches();
+        self.publish_scripts(&engine, &views);
+        *self.views.lock() = views;
         if let Some(last) = told.last() {
             self.announce(last.seq);
         }

@@ -17,7 +17,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("birdhouse-net", &["birdhouse-clients"]),
     ("birdhouse-electrum", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net", "birdhouse-silentpayments"]),
     ("birdhouse-esplora", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net"]),
-    ("birdhouse-watch", &["birdhouse-chain", "birdhouse-clients", "birdhouse-net", "birdhouse-silentpayments"]),
+    (
+        "birdhouse-watch",
+        &[
+            "birdhouse-chain",
+            "birdhouse-clients",
+            "birdhouse-descriptors",
+            "birdhouse-net",
+            "birdhouse-silentpayments",
+            "birdhouse-web",
+        ],
+    ),
     ("birdhouse-web", &[]),
     ("birdhouse-dashboard", &["birdhouse-web"]),
     (

@@ -24,6 +24,7 @@ use crate::file::{WatchFile, WatchName};
 use crate::limits::DROPPED_AFTER_S;
 use crate::notice::Notice;
 use crate::state::{Changes, Routed, State};
+use crate::wallet::Position;
 use silent::Scans;
 use watched::{Moment, Watched};
 
@@ -95,6 +96,16 @@ impl Engine {
     /// Returns the watches as of the last update.
     pub fn watches(&self) -> Vec<WatchView> {
         self.loaded.iter().flat_map(|loaded| loaded.watches.iter().map(Watched::view)).collect()
+    }
+
+    /// Returns every watched script with its first watch; `None` before the first update.
+    pub(crate) fn scripts(&self) -> Option<impl Iterator<Item = (ScriptHash, &WatchName, Position)>> {
+        let loaded = self.loaded.as_ref().filter(|loaded| !loaded.is_new)?;
+        let owned = loaded.owners.iter().filter_map(|(script, owners)| {
+            let watch = &loaded.watches[*owners.first()?];
+            Some((*script, &watch.settings.name, watch.position(script)?))
+        });
+        Some(owned)
     }
 
     /// Returns the block that was told last.

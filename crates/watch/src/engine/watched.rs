@@ -88,6 +88,11 @@ impl Watched {
         self.positions.keys().copied().collect()
     }
 
+    /// The position of one of its scripts.
+    pub(super) fn position(&self, script: &ScriptHash) -> Option<Position> {
+        self.positions.get(script).copied()
+    }
+
     /// Takes the scripts that were added since the last call.
     pub(super) fn take_fresh(&mut self) -> Vec<ScriptHash> {
         std::mem::take(&mut self.fresh)

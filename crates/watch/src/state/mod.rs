@@ -3,6 +3,8 @@
 //! One transaction commits an update of the index: notices in the log, outbox entries of their channels, open
 //! transactions, windows and cursor. So a process that is killed at any moment repeats an update whole, or not at all.
 
+pub(crate) mod invoices;
+pub(crate) mod labels;
 mod log;
 mod outbox;
 mod records;
@@ -52,6 +54,8 @@ impl State {
         state.write(|transaction| {
             log::create(transaction)?;
             records::create(transaction)?;
+            invoices::create(transaction)?;
+            labels::create(transaction)?;
             outbox::create(transaction)
         })?;
         Ok(state)
@@ -111,6 +115,11 @@ impl State {
     pub(crate) fn read<T>(&self, question: impl FnOnce(&ReadTransaction) -> Result<T, redb::Error>) -> Result<T> {
         let run = || question(&self.database.begin_read()?);
         run().map_err(|error| self.failed(error))
+    }
+
+    /// Returns the path of the file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn failed(&self, error: redb::Error) -> Error {

@@ -1,0 +1,262 @@
+//! Streams of changes ([Server-Sent Events](https://html.spec.whatwg.org/multipage/server-sent-events.html)).
+//!
+//! A stream of wallets goes from state to state: what it sends is the difference of the last snapshot that its client
+//! knows and the next one. The id of an event is that of the last `ChainTip`, which comes after all changes of its
+//! block, so a client that comes back with it misses nothing. It may be told again what was unconfirmed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use birdhouse_chain::source::BlockId;
+use birdhouse_chain::{Height, ScriptHash, Snapshot, Touched, Update};
+use birdhouse_net::{Meter, PING_WORK};
+use hyper::StatusCode;
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
+use tokio::time::sleep;
+
+use crate::api::change::{self, Change, Difference};
+use crate::api::failure::Failure;
+use crate::api::history;
+use crate::api::invoice_book::StateChange;
+use crate::api::payments;
+use crate::api::service::Service;
+use crate::api::wish::{Synced, Wish};
+use crate::invoice::InvoiceId;
+use crate::limits::API_PORTION;
+
+/// Interval of comments while nothing happens: they find out if the client is still there.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(20);
+const ALIVE: &str = ": alive\n\n";
+
+/// Checks that a cursor is of the chain.
+///
+/// # Errors
+/// A reorg has taken its block: status 410.
+pub(super) fn check(at: &Snapshot, synced: &Synced) -> Result<(), Failure> {
+    let Synced { height, hash: Some(hash) } = *synced else { return Ok(()) };
+    let current = at.block_hash(Height(height));
+    if current == Some(hash) {
+        return Ok(());
+    }
+    let current = current.unwrap_or(at.tip().hash);
+    let text = format!("Reorg detected at height {height} (previous={hash} current={current})");
+    Err(Failure::Refused(StatusCode::GONE, text.into()))
+}
+
+/// A connection that carries a stream.
+pub(super) struct Caller {
+    pub(super) service: Arc<Service>,
+    pub(super) meter: Arc<Meter>,
+    /// Changes, as its sender is dropped, when the server ends.
+    pub(super) stopped: watch::Receiver<()>,
+}
+
+/// A stream of changes.
+pub(super) struct Changes {
+    caller: Caller,
+    wish: Wish,
+    synced: Option<Synced>,
+    updates: broadcast::Receiver<Arc<Update>>,
+    /// The snapshot that the client knows once all that waits is sent.
+    known: Option<Arc<Snapshot>>,
+    waiting: VecDeque<Part>,
+}
+
+/// A part of a difference that is still to be sent.
+enum Part {
+    Changes(Vec<Change>),
+    /// Transactions, whose parts are read when they are sent.
+    Entries(Vec<history::Entry>),
+    Tip(BlockId),
+}
+
+/// A stream of invoices.
+pub(super) struct Invoices {
+    caller: Caller,
+    id: Option<InvoiceId>,
+    reported: broadcast::Receiver<StateChange>,
+    has_begun: bool,
+}
+
+// === impl Changes ===
+
+impl Changes {
+    /// Begins with what is unknown to the client.
+    pub(super) fn begin(caller: Caller, wish: Wish, synced: Option<Synced>) -> Self {
+        let updates = caller.service.index.updates();
+        Self { caller, wish, synced, updates, known: None, waiting: VecDeque::new() }
+    }
+
+    /// Waits for the next events; `None` ends the stream.
+    pub(super) async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(part) = self.waiting.pop_front() {
+                let text = self.send(&part).await?;
+                if text.is_empty() {
+                    continue;
+                }
+                return charged(&self.caller.meter, text);
+            }
+            let Some(known) = self.known.clone() else {
+                self.first().await?;
+                // An answer begins with its head: the client knows that it listens from now on.
+                return Some(": begun\n\n".into());
+            };
+            let (at, scripts) = tokio::select! {
+                update = self.updates.recv() => match update {
+                    Ok(update) => self.touched(&update),
+                    Err(RecvError::Lagged(_)) => (self.current()?, self.caller.service.book().scripthashes()),
+                    Err(RecvError::Closed) => return None,
+                },
+                () = sleep(ALIVE_INTERVAL) => return charged(&self.caller.meter, ALIVE.into()),
+                _ = self.caller.stopped.changed() => return None,
+            };
+            let service = Arc::clone(&self.caller.service);
+            let differs = || change::difference(&known, &at, &scripts).map_err(Failure::from);
+            let difference = service.read(&self.caller.meter, differs).await.ok()?;
+            self.enqueue(difference);
+            self.known = Some(at);
+        }
+    }
+
+    /// Begins at the current snapshot, with all changes since the client's cursor.
+    async fn first(&mut self) -> Option<()> {
+        let at = self.current()?;
+        if let Some(synced) = self.synced {
+            let service = Arc::clone(&self.caller.service);
+            let scripts = service.book().scripthashes();
+            let from = Height(synced.height.saturating_add(1));
+            let read = || history::entries(&at, &scripts, from).map_err(Failure::from);
+            let changed = service.read(&self.caller.meter, read).await.ok()?;
+            self.enqueue(Difference { changed, tip: Some(at.tip()), ..Difference::default() });
+        }
+        self.known = Some(at);
+        Some(())
+    }
+
+    /// Returns the current snapshot, after which no update of an older one comes.
+    fn current(&mut self) -> Option<Arc<Snapshot>> {
+        loop {
+            while !matches!(
+                self.updates.try_recv(),
+                Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed)
+            ) {}
+            let at = self.caller.service.index.snapshot().ok()?;
+            if self.updates.is_empty() {
+                return Some(at);
+            }
+        }
+    }
+
+    /// Returns the watched scripts that an update touched.
+    fn touched(&self, update: &Update) -> (Arc<Snapshot>, Vec<ScriptHash>) {
+        let book = self.caller.service.book();
+        let scripts = match &update.touched {
+            Touched::Any => book.scripthashes(),
+            Touched::Scripts(scripts) => scripts.iter().filter(|script| book.has(script)).copied().collect(),
+        };
+        (Arc::clone(&update.snapshot), scripts)
+    }
+
+    fn enqueue(&mut self, Difference { reorg, gone, changed, tip }: Difference) {
+        let gone = gone.into_iter().map(|txid| Change::TransactionReplaced { txid });
+        let first: Vec<Change> = reorg.into_iter().chain(gone).collect();
+        self.waiting.push_back(Part::Changes(first));
+        self.waiting.extend(changed.chunks(API_PORTION).map(|entries| Part::Entries(entries.to_vec())));
+        self.waiting.extend(tip.map(Part::Tip));
+    }
+
+    /// Returns the events of a part; `None` if it cannot be read, which ends the stream: the client comes back.
+    async fn send(&mut self, part: &Part) -> Option<String> {
+        match part {
+            Part::Changes(changes) => Some(self.events(changes)),
+            Part::Tip(block) => {
+                let tip = Change::ChainTip(*block);
+                let id = format!("id:{}:{}\n", block.height.0, block.hash);
+                Some(if self.wish.has(&tip) { id + &event(&tip.to_json()) } else { String::new() })
+            }
+            Part::Entries(entries) => {
+                let (service, at) = (Arc::clone(&self.caller.service), self.known.clone()?);
+                let read = || read_changes(&service, &at, entries);
+                let changes = service.read(&self.caller.meter, read).await.ok()?;
+                Some(self.events(&changes))
+            }
+        }
+    }
+
+    fn events(&self, changes: &[Change]) -> String {
+        changes.iter().filter(|change| self.wish.has(change)).map(|change| event(&change.to_json())).collect()
+    }
+}
+
+/// Reads the watched parts of transactions. One that has left since has a later snapshot to say so.
+fn read_changes(service: &Service, at: &Snapshot, entries: &[history::Entry]) -> Result<Vec<Change>, Failure> {
+    let book = service.book();
+    let mut changes = Vec::new();
+    for entry in entries {
+        if let Some(found) = at.resolved(entry.txid)? {
+            changes.extend(change::of_transaction(at, &found, &|script| book.has(script))?);
+        }
+    }
+    Ok(changes)
+}
+
+// === impl Invoices ===
+
+impl Invoices {
+    /// Begins with the state of one invoice, if it is about one.
+    pub(super) fn begin(caller: Caller, id: Option<InvoiceId>) -> Self {
+        let reported = caller.service.invoices.reported();
+        Self { caller, id, reported, has_begun: false }
+    }
+
+    /// Waits for the next events; `None` ends the stream.
+    pub(super) async fn next(&mut self) -> Option<String> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return match self.id {
+                Some(id) => self.event(id).await,
+                None => Some(": begun\n\n".into()),
+            };
+        }
+        loop {
+            let reported = tokio::select! {
+                reported = self.reported.recv() => reported,
+                () = sleep(ALIVE_INTERVAL) => return charged(&self.caller.meter, ALIVE.into()),
+                _ = self.caller.stopped.changed() => return None,
+            };
+            match reported {
+                Ok(StateChange { id, .. }) if self.id.is_none_or(|own| own == id) => return self.event(id).await,
+                Ok(_) => {}
+                // The client comes back, and reads the states.
+                Err(_) => return None,
+            }
+        }
+    }
+
+    async fn event(&self, id: InvoiceId) -> Option<String> {
+        let service = &self.caller.service;
+        let at = service.index.snapshot().ok()?;
+        let now = (service.settings.clock)();
+        let read = || {
+            let Some(invoice) = service.invoices.get(&id)? else { return Ok(None) };
+            let paid = payments::of(&at, &invoice, now)?;
+            Ok(Some(payments::json(&invoice, &paid, now)))
+        };
+        let invoice = service.read(&self.caller.meter, read).await.ok()??;
+        charged(&self.caller.meter, event(&json!({ "category": "Invoice", "params": [invoice] })))
+    }
+}
+
+fn event(data: &serde_json::Value) -> String {
+    format!("data:{data}\n\n")
+}
+
+/// Charges a client for what it is sent. One that has used its share comes back.
+fn charged(meter: &Meter, text: String) -> Option<String> {
+    meter.notified(text.len());
+    meter.charge(PING_WORK, Instant::now()).ok()?;
+    Some(text)
+}

@@ -1,0 +1,137 @@
+//! State of an invoice from what its address received. Pure: the same payments at the same time have the same state,
+//! so a reorg or a replacement takes it back as it came.
+
+use serde::{Deserialize, Serialize};
+
+/// Terms of an invoice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// Satoshis that are asked for.
+    pub(crate) amount: u64,
+    /// End of the time to pay, in seconds since 1970.
+    pub(crate) expires: u64,
+    /// Blocks, that of the payment among them, after which it is confirmed.
+    pub(crate) confirmations: u32,
+}
+
+/// An output that pays the address of an invoice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Payment {
+    /// Satoshis.
+    pub(crate) value: u64,
+    /// Blocks from its own to the tip; 0 in the mempool.
+    pub(crate) confirmations: u32,
+    /// Time at which it was there for certain, in seconds since 1970.
+    pub(crate) seen: u64,
+}
+
+/// State of an invoice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum InvoiceState {
+    /// Nothing came yet.
+    Unpaid,
+    /// Less than the amount came, and there is time left.
+    Underpaid,
+    /// The amount came in time.
+    Paid,
+    /// More than the amount came in time.
+    Overpaid,
+    /// The amount came in time, and has its confirmations.
+    Confirmed,
+    /// The time ended before the amount came.
+    Expired,
+}
+
+/// State of an invoice and the sums behind it, in satoshis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Standing {
+    /// The state.
+    pub(crate) state: InvoiceState,
+    /// Received in time.
+    pub(crate) received: u64,
+    /// The part of it that has its confirmations.
+    pub(crate) confirmed: u64,
+    /// Received after the end.
+    pub(crate) late: u64,
+}
+
+impl Standing {
+    /// Returns the state at the time `now`, in seconds since 1970.
+    pub(crate) fn of(terms: &Terms, payments: &[Payment], now: u64) -> Self {
+        let sum = |counts: &dyn Fn(&Payment) -> bool| {
+            payments.iter().filter(|payment| counts(payment)).map(|payment| payment.value).sum::<u64>()
+        };
+        let in_time = |payment: &Payment| payment.seen <= terms.expires;
+        let received = sum(&in_time);
+        let confirmed = sum(&|payment| in_time(payment) && payment.confirmations >= terms.confirmations);
+        let late = sum(&|payment| !in_time(payment));
+        let state = if confirmed >= terms.amount {
+            InvoiceState::Confirmed
+        } else if received > terms.amount {
+            InvoiceState::Overpaid
+        } else if received == terms.amount {
+            InvoiceState::Paid
+        } else if now > terms.expires {
+            InvoiceState::Expired
+        } else if received > 0 {
+            InvoiceState::Underpaid
+        } else {
+            InvoiceState::Unpaid
+        };
+        Self { state, received, confirmed, late }
+    }
+}
+
+impl InvoiceState {
+    /// True while the customer is asked to pay.
+    pub(crate) fn asks(self) -> bool {
+        matches!(self, Self::Unpaid | Self::Underpaid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::InvoiceState::{Confirmed, Expired, Overpaid, Paid, Underpaid, Unpaid};
+    use super::*;
+
+    const TERMS: Terms = Terms { amount: 1000, expires: 100, confirmations: 2 };
+
+    fn payment(value: u64, confirmations: u32, seen: u64) -> Payment {
+        Payment { value, confirmations, seen }
+    }
+
+    #[test]
+    fn an_invoice_passes_through_its_states() {
+        let cases: [(&[Payment], u64, InvoiceState); 12] = [
+            (&[], 100, Unpaid),
+            (&[], 101, Expired),
+            (&[payment(999, 0, 50)], 60, Underpaid),
+            // Confirmations do not make up for what is missing.
+            (&[payment(999, 9, 50)], 60, Underpaid),
+            (&[payment(999, 9, 50)], 101, Expired),
+            (&[payment(400, 0, 50), payment(600, 0, 60)], 60, Paid),
+            // Paid in time: it stays so after the end.
+            (&[payment(1000, 0, 100)], 500, Paid),
+            (&[payment(1000, 1, 100)], 500, Paid),
+            (&[payment(1000, 2, 100)], 500, Confirmed),
+            (&[payment(1001, 0, 50)], 60, Overpaid),
+            // One second late.
+            (&[payment(1000, 6, 101)], 101, Expired),
+            (&[payment(400, 6, 99), payment(600, 6, 101)], 102, Expired),
+        ];
+        for (payments, now, expected) in cases {
+            assert_eq!(Standing::of(&TERMS, payments, now).state, expected, "{payments:?} at {now}");
+        }
+    }
+
+    #[test]
+    fn sums_tell_what_came_in_time_and_what_came_late() {
+        let payments = [payment(700, 3, 10), payment(500, 0, 20), payment(300, 5, 200)];
+        let standing = Standing::of(&TERMS, &payments, 300);
+        assert_eq!(standing, Standing { state: Overpaid, received: 1200, confirmed: 700, late: 300 });
+        // The rest of the amount waits for its block, as a whole it is confirmed then.
+        let payments = [payment(700, 3, 10), payment(500, 2, 20)];
+        assert_eq!(Standing::of(&TERMS, &payments, 300).state, Confirmed);
+    }
+}
