@@ -47,9 +47,10 @@ pub(crate) fn serve(
     until: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     let runtime = runtime(app)?;
-    let shared = Shared { connections: Connections::default(), reads: app.limits.reads() };
-    let bound = runtime.block_on(Bound::open(app, &shared))?;
     let watches = app.watches(runtime.handle());
+    let (connections, reads) = (Connections::default(), app.limits.reads());
+    let shared = Shared { connections, reads, watches: watches.clone() };
+    let bound = runtime.block_on(Bound::open(app, &shared))?;
     let (flags, services) = (app.flags.clone(), bound.services.list.clone());
     let reload = Reload { flags, level: level.clone(), services, watches: watches.clone() };
     let control = Arc::new(control(app, shutdown, level, &bound.services, &shared.reads, watches)?);

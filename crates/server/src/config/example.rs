@@ -18,7 +18,8 @@ const HEAD: &str = "\
 const TABLES: &str = r#"
 # === Further listeners ===
 
-# kind: tcp, tls, ws, wss, relay, relay-tls, rest, rest-tls, rest-private, http, http-tls, replicas or replicas-tls.
+# kind: tcp, tls, ws, wss, relay, relay-tls, rest, rest-tls, rest-private, watch-api, http, http-tls,
+# replicas or replicas-tls.
 # proxy-from: reverse proxies that send a PROXY header.
 #[[listener]]
 #name = "onion"
@@ -133,6 +134,8 @@ fn plain<'a>(name: &str, kind: &str, default: Option<&'a str>) -> &'a str {
         ("web-origin", _) => "https://client.example.org",
         ("rest-addr" | "rest-tls-addr", _) => "127.0.0.1:3000",
         ("rest-private-addr", _) => "127.0.0.1:3001",
+        ("watch-api-addr", _) => "127.0.0.1:3060",
+        ("watch-api-token-file", _) => "/etc/birdhouse.watch-api-token",
         ("http-addr", _) => "127.0.0.1:8080",
         ("http-tls-addr", _) => "127.0.0.1:8443",
         ("electrum-addr", _) => "127.0.0.1",

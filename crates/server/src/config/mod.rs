@@ -41,8 +41,8 @@ pub(crate) use self::tables::{
 };
 use self::values::socket_addr;
 pub(crate) use self::values::{
-    DiskSize, Kind, KindRange, ListenAddr, NetworkName, Preset, ProfileName, PubkeyText, PublicHost, Readers, RoleName,
-    SilentPayments, Switch, TweakStreams, UnknownKeysName, WhenBrokenName,
+    DiskSize, InvoiceGap, Kind, KindRange, ListenAddr, NetworkName, Preset, ProfileName, PubkeyText, PublicHost,
+    Readers, RoleName, SilentPayments, Switch, TweakStreams, UnknownKeysName, WhenBrokenName,
 };
 
 /// Arguments with secrets, by their ids and flags.
@@ -423,6 +423,19 @@ pub(crate) struct Options {
     /// the user of the server alone [default: watches.toml beside the configuration file, else in the data folder].
     #[arg(long, help_heading = "Watches", env = "BIRDHOUSE_WATCH_FILE", value_name = "FILE")]
     pub(crate) watch_file: Option<PathBuf>,
+    /// Address for programs that ask for watched wallets, follow their payments and make invoices, over HTTP. Requests
+    /// carry the token of `--watch-api-token-file` [default: none].
+    #[arg(long, help_heading = "Watches", env = "BIRDHOUSE_WATCH_API_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[serde(default, deserialize_with = "file::addr")]
+    pub(crate) watch_api_addr: Option<SocketAddr>,
+    /// File with the token of `--watch-api-addr` in its first line, at least 16 characters [default: `watch-api-token`
+    /// in the data folder, which is made at the first start].
+    #[arg(long, help_heading = "Watches", env = "BIRDHOUSE_WATCH_API_TOKEN_FILE", value_name = "FILE")]
+    pub(crate) watch_api_token_file: Option<PathBuf>,
+    /// Invoices beyond the gap of their wallet: a wallet that is restored from its seed would not find their payments
+    /// [default: refuse].
+    #[arg(long, help_heading = "Watches", env = "BIRDHOUSE_WATCH_INVOICE_GAP", value_name = "RULE")]
+    pub(crate) watch_invoice_gap: Option<InvoiceGap>,
     /// Address for the dashboard, /metrics and /health over HTTP, for the operator alone [default: none].
     #[arg(long, help_heading = "Operations", env = "BIRDHOUSE_OPS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
     #[serde(default, deserialize_with = "file::addr")]
@@ -489,7 +502,7 @@ settings! {
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
     relay_unknown_keys, relay_eose_hints, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
     relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_retention, relay_plugin,
-    relay_plugin_broken, watch_file, bitcoin,
+    relay_plugin_broken, watch_file, watch_api_addr, watch_api_token_file, watch_invoice_gap, bitcoin,
     ops_addr, ops_host, ops_control, web_origin, core_dumps, server_name, banner, donation_address, log
 }
 

@@ -4,10 +4,13 @@
 //! Source: `systemd.exec(5)`, section "Credentials".
 
 use std::fs;
+use std::io::{ErrorKind, Write as _};
 use std::net::{IpAddr, ToSocketAddrs as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use birdhouse_watch::api::{TOKEN_CHARS_MIN, Token};
 
 use crate::config::Options;
 
@@ -71,6 +74,48 @@ pub(crate) fn of_replicas(options: &Options) -> Result<Option<String>> {
     options.replica_secret_file.as_deref().map(read).transpose()
 }
 
+/// Name of the file in the data folder with the token of the API for programs.
+const WATCH_API_TOKEN: &str = "watch-api-token";
+
+/// Returns the token of the API for programs: that of the file that the settings name, else that of a file in the data
+/// folder, which is made if there is none. Only its owner may read it.
+///
+/// # Errors
+/// The file can be read by others, holds no token, or can neither be read nor made.
+pub(crate) fn watch_api_token(options: &Options) -> Result<Token> {
+    let path = match &options.watch_api_token_file {
+        Some(path) => path.clone(),
+        None => {
+            let path = options.data_dir()?.join(WATCH_API_TOKEN);
+            make_token(&path)?;
+            path
+        }
+    };
+    let mode = fs::metadata(&path).with_context(|| format!("failed to read {}", path.display()))?.permissions().mode();
+    ensure!(mode & 0o077 == 0, "others may read the token in {0}; run `chmod 600 {0}`", path.display());
+    let token = Token::new(&read(&path)?);
+    token.with_context(|| {
+        format!(
+            "failed to use the token in {}: it needs {TOKEN_CHARS_MIN} characters at least, without spaces",
+            path.display()
+        )
+    })
+}
+
+/// Makes a file with a random token, if there is none.
+fn make_token(path: &Path) -> Result<()> {
+    let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = match made {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("failed to create {}", path.display())),
+    };
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).context("failed to get random bytes from the system")?;
+    let written = writeln!(file, "{}", Token::of_random(random).as_str()).and_then(|()| file.sync_all());
+    written.with_context(|| format!("failed to write {}", path.display()))
+}
+
 /// Returns user and password for the cluster, if the settings name a user.
 ///
 /// # Errors
@@ -125,6 +170,23 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), text).unwrap();
         file
+    }
+
+    #[test]
+    fn the_token_of_programs_is_made_once_and_never_shared() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { data_dir: Some(folder.path().into()), ..Options::default() };
+        let token = watch_api_token(&options).unwrap();
+        assert_eq!((token.as_str().len(), watch_api_token(&options).unwrap().as_str()), (64, token.as_str()));
+        let path = folder.path().join("watch-api-token");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(watch_api_token(&options).unwrap_err().to_string().contains("run `chmod 600"));
+        let own = file("short");
+        let options = Options { watch_api_token_file: Some(own.path().into()), ..options };
+        assert!(watch_api_token(&options).unwrap_err().to_string().contains("16 characters"));
+        fs::write(own.path(), "0123456789abcdef\n").unwrap();
+        assert_eq!(watch_api_token(&options).unwrap().as_str(), "0123456789abcdef");
     }
 
     #[test]

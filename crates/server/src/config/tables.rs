@@ -56,6 +56,8 @@ pub(crate) enum ListenerKind {
     RestTls,
     /// Esplora's REST API with `/internal`, over HTTP.
     RestPrivate,
+    /// Watched wallets and invoices for programs, over HTTP.
+    WatchApi,
     /// The index for replicas, over HTTP.
     Replicas,
     /// The index for replicas, over HTTPS.
@@ -143,6 +145,7 @@ impl ListenerKind {
             | Self::Rest
             | Self::RestTls
             | Self::RestPrivate
+            | Self::WatchApi
             | Self::Replicas
             | Self::ReplicasTls
             | Self::Http

@@ -41,6 +41,25 @@ pub(crate) enum Switch {
     Off,
 }
 
+/// Rule for an invoice beyond the gap of its wallet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum InvoiceGap {
+    /// None is made.
+    Refuse,
+    /// It is made, and the answer warns.
+    Warn,
+}
+
+impl From<InvoiceGap> for birdhouse_watch::BeyondGap {
+    fn from(rule: InvoiceGap) -> Self {
+        match rule {
+            InvoiceGap::Refuse => Self::Refuse,
+            InvoiceGap::Warn => Self::Warn,
+        }
+    }
+}
+
 /// The index of silent payments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]

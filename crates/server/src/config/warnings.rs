@@ -35,6 +35,10 @@ impl Options {
             let why = "the relay is off; set relay-addr";
             warn(of(&|name| name.starts_with("relay-")), why);
         }
+        if self.watch_api_addr.is_none() && !self.has(&[ListenerKind::WatchApi]) {
+            let is_meant = |name: &str| name == "watch-api-token-file" || name == "watch-invoice-gap";
+            warn(of(&is_meant), "the API for programs is off; set watch-api-addr");
+        }
         if self.relay_plugin.is_none() {
             warn(of(&|name| name == "relay-plugin-broken"), "there is no relay-plugin");
         }

@@ -483,7 +483,9 @@ fn plans(options: &Options) -> Vec<Listening> {
     let web: Vec<_> = web.into_iter().flat_map(Result::unwrap_or_default).collect();
     let rest = web.iter().enumerate().map(|(at, plan)| Listening::of(plan, if at == 0 { of_rest } else { 0 }));
     let operator = options.ops_addr.map(|addr| Listening { name: "ops".into(), addr, connections: 0, tls: None });
-    wallets.chain(relay).chain(rest).chain(operator).collect()
+    let programs = listeners::plan_watch_api(options).unwrap_or_default();
+    let programs = programs.iter().map(|plan| Listening::of(plan, birdhouse_watch::limits::API_CONNECTIONS_MAX));
+    wallets.chain(relay).chain(rest).chain(programs).chain(operator).collect()
 }
 
 impl Listening {

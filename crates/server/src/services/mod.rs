@@ -12,12 +12,14 @@ mod relay_settings;
 mod rest;
 pub(crate) mod rules;
 mod service;
+mod watch_api;
 
 use std::sync::Arc;
 
 use anyhow::Result;
 use birdhouse_net::{Certificate, Connections, Reads};
 use birdhouse_relay::{Relay, RuleBook};
+use birdhouse_watch::Watches;
 
 pub(crate) use self::metrics_writer::{MetricsWriter, count_of};
 pub(crate) use self::rates::{Counts, PerSecond, Rates, SAMPLE_INTERVAL};
@@ -31,6 +33,7 @@ use crate::index::Setup;
 pub(crate) struct Opened {
     electrum: Option<electrum::Opened>,
     rest: Option<rest::Opened>,
+    watch_api: Option<watch_api::Opened>,
     pub(crate) relay: Option<relay::Opened>,
     /// The operator's rules.
     rules: Arc<RuleBook>,
@@ -43,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) connections: Connections,
     /// Turns of processors, of the disk and of the node.
     pub(crate) reads: Arc<Reads>,
+    /// The watches; `None` without an index of this process's own.
+    pub(crate) watches: Option<Watches>,
 }
 
 /// The services that are bound.
@@ -63,13 +68,14 @@ impl Opened {
             electrum: index.map(|setup| electrum::open(options, setup.network)).transpose()?,
             relay: relay::open(options, Arc::clone(&rules))?,
             rest: rest::open(options, index)?,
+            watch_api: watch_api::open(options, index)?,
             rules,
         })
     }
 
     /// Returns their bounds on connections.
     pub(crate) fn connection_bounds(&mut self) -> Vec<&mut usize> {
-        let Self { electrum, rest, relay, rules: _ } = self;
+        let Self { electrum, rest, relay, watch_api: _, rules: _ } = self;
         let electrum = electrum.iter_mut().flat_map(electrum::Opened::connection_bounds);
         let relay = relay.iter_mut().map(relay::Opened::connections);
         electrum.chain(relay).chain(rest.iter_mut().map(rest::Opened::connections)).collect()
@@ -78,13 +84,13 @@ impl Opened {
     /// Returns the largest number of threads that their requests keep busy, beyond those that all share.
     pub(crate) fn blocking_threads(&self) -> usize {
         // The shared ones are for the others.
-        let Self { electrum: _, rest, relay: _, rules: _ } = self;
+        let Self { electrum: _, rest, relay: _, watch_api: _, rules: _ } = self;
         rest.as_ref().map_or(0, rest::Opened::blocking_threads)
     }
 
     /// Binds them, and starts their tasks in the current runtime.
     pub(crate) async fn bind(&self, index: Option<&Arc<Setup>>, shared: &Shared) -> Result<Bound> {
-        let Self { electrum, rest, relay, rules } = self;
+        let Self { electrum, rest, relay, watch_api, rules } = self;
         rules.govern(&shared.connections);
         let electrum = match electrum.as_ref().zip(index) {
             None => None,
@@ -98,11 +104,16 @@ impl Opened {
             None => None,
             Some((rest, setup)) => Some(rest.bind(setup, shared).await?),
         };
+        let watch_api = match watch_api.as_ref().zip(index) {
+            None => None,
+            Some((watch_api, setup)) => Some(watch_api.bind(setup, shared).await?),
+        };
         let relay_of_commands = relay.as_ref().map(|relay| Arc::clone(&relay.relay));
         let mut list: Vec<Arc<dyn Service>> = Vec::new();
         list.extend(electrum.map(|electrum| Arc::new(electrum) as _));
         list.extend(rest.map(|rest| Arc::new(rest) as _));
         list.extend(relay.map(|relay| Arc::new(relay) as _));
+        list.extend(watch_api.map(|watch_api| Arc::new(watch_api) as _));
         Ok(Bound { list, relay: relay_of_commands, rules: Arc::clone(rules) })
     }
 }

@@ -78,6 +78,11 @@ pub(crate) fn plan_private_rest(options: &Options) -> Result<Vec<Plan<()>>> {
     plan_http(options, ListenerKind::RestPrivate, None, "3001")
 }
 
+/// Returns all listeners of the API for programs.
+pub(crate) fn plan_watch_api(options: &Options) -> Result<Vec<Plan<()>>> {
+    plan_http(options, ListenerKind::WatchApi, None, "3060")
+}
+
 /// Returns all listeners for replicas.
 pub(crate) fn plan_replicas(options: &Options) -> Result<Vec<Plan<()>>> {
     plan_http(options, ListenerKind::Replicas, Some(ListenerKind::ReplicasTls), "3002")
@@ -117,6 +122,7 @@ fn all(options: &Options) -> Result<Vec<ListenerOptions>> {
         (ListenerKind::Rest, "rest", options.rest_addr.map(Into::into)),
         (ListenerKind::RestTls, "rest-tls", options.rest_tls_addr.map(Into::into)),
         (ListenerKind::RestPrivate, "rest-private", options.rest_private_addr.map(Into::into)),
+        (ListenerKind::WatchApi, "watch-api", options.watch_api_addr.map(Into::into)),
         (ListenerKind::Replicas, "replicas", options.replicas_addr.map(Into::into)),
         (ListenerKind::ReplicasTls, "replicas-tls", options.replicas_tls_addr.map(Into::into)),
         (ListenerKind::Http, "http", options.http_addr.map(Into::into)),
