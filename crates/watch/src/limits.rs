@@ -1,5 +1,7 @@
 //! Bounds on watches, their notices and their channels.
 
+use std::time::Duration;
+
 /// Watches of a file.
 pub const WATCHES_MAX: usize = 1_000;
 /// Channels of a file.
@@ -59,3 +61,25 @@ pub const API_CONNECTIONS_MAX: usize = 256;
 pub const API_BODY_BYTES_MAX: usize = 8 << 20;
 /// Transactions of an answer that are made at once while the client reads.
 pub const API_PORTION: usize = 50;
+/// Longest attempt of a delivery, from the look-up of the name to the answer.
+pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes that a receiver may send in one attempt, TLS included. No more are read: the attempt has failed.
+pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Addresses of a name that are tried.
+pub const ADDRESSES_MAX: usize = 4;
+/// Longest run of a command.
+pub const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
+/// Words and options of a command.
+pub const ARGUMENTS_MAX: usize = 64;
+/// Secrets of a webhook that sign at the same time.
+pub const SECRETS_MAX: usize = 4;
+/// Bytes of the text that ntfy shows; it makes an attachment of a longer one.
+pub const NTFY_BYTES_MAX: usize = 4096;
+/// Relays of a recipient that a message is sent to, and that are asked for these.
+pub const RELAYS_MAX: usize = 8;
+/// Wait after the first attempt that failed. It doubles with each further one.
+pub const RETRY_FIRST: Duration = Duration::from_secs(5);
+/// Longest wait between two attempts.
+pub const RETRY_MAX: Duration = Duration::from_hours(24);
+/// Age of a notice at which its delivery is given up.
+pub const DELIVERY_AGE_MAX: Duration = Duration::from_hours(30 * 24);

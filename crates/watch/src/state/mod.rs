@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 use crate::file::{ChannelName, WatchName};
 use crate::notice::Notice;
 
+pub use outbox::Failure;
+pub(crate) use outbox::{ChannelRecord, Head, Pending, Waiting};
 pub(crate) use records::{Changes, Lines, Open, WatchRecord};
 
 /// The file, open. Clones share it.

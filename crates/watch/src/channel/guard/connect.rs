@@ -1,0 +1,174 @@
+//! Connections to checked addresses.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::refused::Refused;
+use super::resolver::{Resolver, SystemResolver};
+use super::target::{Encryption, Host, Target};
+use crate::limits::{ADDRESSES_MAX, ANSWER_BYTES_MAX};
+
+/// Wait for one of several addresses.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Opens connections.
+pub(crate) struct Guard {
+    resolver: Arc<dyn Resolver>,
+    refused: Refused,
+    trust: Trust,
+    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+/// Certificates that connections trust.
+#[derive(Debug, Clone)]
+pub(crate) enum Trust {
+    /// The system's, or those in the file `SSL_CERT_FILE`.
+    System,
+    /// These.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
+    Roots(Arc<RootCertStore>),
+}
+
+/// A connection, encrypted or not.
+pub(crate) type Connection = Box<dyn Stream>;
+
+/// Both halves of a connection.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin + std::fmt::Debug {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin + std::fmt::Debug> Stream for T {}
+
+impl Guard {
+    pub(crate) fn new(refused: Refused) -> Self {
+        Self::with(Arc::new(SystemResolver), refused, Trust::System)
+    }
+
+    pub(crate) fn with(resolver: Arc<dyn Resolver>, refused: Refused, trust: Trust) -> Self {
+        Self { resolver, refused, trust, tls: OnceLock::new() }
+    }
+
+    /// Connects to a target, encrypted as its scheme says. The caller bounds the time.
+    ///
+    /// # Errors
+    /// The reason, in one line without secrets.
+    pub(crate) async fn connect(&self, target: &Target) -> Result<Connection, String> {
+        let stream = Bounded { stream: self.open(target).await?, left: ANSWER_BYTES_MAX };
+        match target.scheme.encryption() {
+            Encryption::None => Ok(Box::new(stream)),
+            Encryption::Tls => self.encrypt(target, Box::new(stream)).await,
+        }
+    }
+
+    /// Encrypts a connection.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(crate) async fn encrypt(&self, target: &Target, stream: Connection) -> Result<Connection, String> {
+        let config = self.tls.get_or_init(|| self.trust.config()).clone()?;
+        let name = match &target.host {
+            Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| "the name is not valid in TLS")?,
+            Host::Address(address) => ServerName::IpAddress((*address).into()),
+        };
+        let encrypted = TlsConnector::from(config).connect(name, stream).await;
+        Ok(Box::new(encrypted.map_err(|error| format!("failed to set up TLS with {target}: {error}"))?))
+    }
+
+    async fn open(&self, target: &Target) -> Result<TcpStream, String> {
+        let mut failure = format!("failed to find {}: the name has no address", target.host);
+        for address in self.checked(target).await? {
+            match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => failure = format!("failed to connect to {target}: {error}"),
+                Err(_) => failure = format!("failed to connect to {target}: no answer"),
+            }
+        }
+        Err(failure)
+    }
+
+    /// Looks the addresses of a target up, and checks them all.
+    async fn checked(&self, target: &Target) -> Result<Vec<SocketAddr>, String> {
+        let addresses = match &target.host {
+            Host::Address(address) => vec![*address],
+            Host::Name(name) => {
+                let found = self.resolver.resolve(name).await;
+                found.map_err(|error| format!("failed to find {name}: {error}"))?
+            }
+        };
+        let addresses: Vec<_> = addresses.into_iter().map(|ip| SocketAddr::new(ip, target.port)).collect();
+        for address in &addresses {
+            let refused = |name| format!("{target} is {name}, which no channel may reach; use another address");
+            self.refused.check(*address).map_err(refused)?;
+        }
+        Ok(addresses.into_iter().take(ADDRESSES_MAX).collect())
+    }
+}
+
+impl Trust {
+    fn config(&self) -> Result<Arc<ClientConfig>, String> {
+        let roots = match self {
+            Self::Roots(roots) => Arc::clone(roots),
+            Self::System => {
+                let mut roots = RootCertStore::empty();
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                if roots.is_empty() {
+                    let missing = "no root certificates to verify others; install ca-certificates or set SSL_CERT_FILE";
+                    return Err(missing.into());
+                }
+                Arc::new(roots)
+            }
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+        Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+    }
+}
+
+/// A connection that fails once the other side has sent too much.
+#[derive(Debug)]
+struct Bounded {
+    stream: TcpStream,
+    left: usize,
+}
+
+impl AsyncRead for Bounded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let read = buffer.filled().len() - before;
+        Poll::Ready(match self.left.checked_sub(read) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(io::Error::other(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes"))),
+        })
+    }
+}
+
+impl AsyncWrite for Bounded {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

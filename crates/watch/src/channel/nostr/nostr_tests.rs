@@ -1,0 +1,170 @@
+//! Recipients, with an own relay that stands in for the server's. `tests/deliver` has real relays and clients.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use nostr::event::Event as OtherEvent;
+use nostr::key::{Keys, SecretKey as OtherSecret};
+use nostr::nips::nip59::UnwrappedGift;
+use secp256k1::SECP256K1;
+
+use super::*;
+use crate::channel::guard::{Refused, RefusedAddress};
+use crate::channel::tests::{clock, guard, message, why};
+
+const OWN: &str = "wss://birds.example.org";
+
+/// A relay that keeps events in memory.
+#[derive(Default)]
+struct Memory {
+    events: Mutex<Vec<Event>>,
+}
+
+impl Memory {
+    fn of_kind(&self, kind: u16) -> Vec<Event> {
+        self.events.lock().iter().filter(|event| event.kind == kind).cloned().collect()
+    }
+}
+
+impl OwnRelay for Memory {
+    fn urls(&self) -> Vec<String> {
+        vec![OWN.into()]
+    }
+
+    fn is_named(&self, url: &str) -> bool {
+        url == OWN
+    }
+
+    fn publish(&self, event: String) -> BoxFuture<'_, Result<(), String>> {
+        let event = Event::verified(&event).expect("a valid event");
+        let mut events = self.events.lock();
+        if events.iter().all(|known| known.id != event.id) {
+            events.push(event);
+        }
+        Box::pin(async { Ok(()) })
+    }
+
+    fn newest(&self, kind: u16, author: [u8; 32]) -> BoxFuture<'_, Result<Option<String>, String>> {
+        let author = const_hex::encode(author);
+        let of_kind = self.of_kind(kind).into_iter().filter(|event| event.pubkey == author);
+        let newest = of_kind.max_by_key(|event| event.created_at).map(|event| event.to_json());
+        Box::pin(async { Ok(newest) })
+    }
+}
+
+struct Case {
+    own: Arc<Memory>,
+    channel: Nostr,
+    recipient: Keypair,
+    sender: Arc<Sender>,
+    _folder: tempfile::TempDir,
+}
+
+fn case_with(guard: Arc<Guard>, relays: &[String]) -> Case {
+    let (folder, own) = (tempfile::tempdir().unwrap(), Arc::new(Memory::default()));
+    let recipient = Keypair::from_seckey_slice(SECP256K1, &[9; 32]).unwrap();
+    let identity = Identity::new(folder.path().join("watch.nsec"));
+    let sender = Arc::new(Sender::new(guard, clock(), identity, Some(Arc::clone(&own) as _)));
+    let to = address::write_public(&recipient.x_only_public_key().0);
+    let channel = Nostr::new(Arc::clone(&sender), &to, relays, Wording::WithAmounts).unwrap();
+    Case { own, channel, recipient, sender, _folder: folder }
+}
+
+fn case() -> Case {
+    case_with(guard(), &[])
+}
+
+impl Case {
+    /// Publishes where the recipient reads.
+    async fn lists(&self, urls: &[&str]) {
+        let tags = urls.iter().map(|url| vec!["relay".to_owned(), (*url).to_owned()]).collect();
+        let draft = Draft { created_at: 1, kind: INBOX_RELAYS, tags, content: String::new() };
+        self.own.publish(draft.sign(&self.recipient).to_json()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_recipient_on_the_own_relay_gets_the_message_and_a_repetition_is_the_same_event() {
+    let case = case();
+    case.lists(&[OWN]).await;
+    for _ in 0..2 {
+        assert_eq!(case.channel.send(&message()).await, Outcome::Delivered);
+    }
+    let [wrap] = &case.own.of_kind(1059)[..] else { panic!("one message") };
+    let recipient = Keys::new(OtherSecret::from_slice(&case.recipient.secret_bytes()).unwrap());
+    let gift = UnwrappedGift::from_gift_wrap(&recipient, &OtherEvent::from_json(wrap.to_json()).unwrap()).unwrap();
+    assert_eq!(gift.rumor.content, message().line);
+    assert_eq!(gift.sender.to_bytes(), case.sender.identity.keys().unwrap().x_only_public_key().0.serialize());
+}
+
+#[tokio::test]
+async fn the_server_has_a_profile_and_relays_once_on_its_own_relay() {
+    let case = case();
+    case.lists(&[OWN]).await;
+    for _ in 0..2 {
+        case.channel.send(&message()).await;
+        *case.sender.is_introduced.lock() = false; // as after a restart
+    }
+    let own_key = const_hex::encode(case.sender.identity.keys().unwrap().x_only_public_key().0.serialize());
+    let [profile] = &case.own.of_kind(PROFILE)[..] else { panic!("one profile") };
+    assert_eq!(profile.pubkey, own_key);
+    let profile: serde_json::Value = serde_json::from_str(&profile.content).unwrap();
+    assert_eq!((&profile["name"], &profile["bot"]), (&json!("Birdhouse"), &json!(true)));
+    let lists: Vec<_> = case.own.of_kind(INBOX_RELAYS).into_iter().filter(|list| list.pubkey == own_key).collect();
+    assert_eq!(lists.len(), 1);
+    assert_eq!(lists[0].values("relay").collect::<Vec<_>>(), [OWN]);
+}
+
+#[tokio::test]
+async fn a_recipient_without_relays_fails_in_words_and_nothing_is_sent() {
+    let case = case();
+    let why = why(case.channel.send(&message()).await);
+    assert!(why.contains("npub1") && why.contains("kind 10050") && why.contains("own relay"), "{why}");
+    assert!(case.own.of_kind(1059).is_empty());
+}
+
+#[tokio::test]
+async fn a_recipient_whose_relays_are_elsewhere_gets_nothing_on_the_own_one() {
+    let refused = Refused(vec![RefusedAddress { name: "the node".into(), address: "127.0.0.1:1".parse().unwrap() }]);
+    let case = case_with(Arc::new(Guard::new(refused)), &[]);
+    case.lists(&["ws://127.0.0.1:1"]).await;
+    let why = why(case.channel.send(&message()).await);
+    assert!(why.contains("no channel may reach"), "a list cannot lead to the node: {why}");
+    assert!(case.own.of_kind(1059).is_empty());
+}
+
+#[tokio::test]
+async fn a_dead_relay_beside_the_own_one_is_no_failure_and_rests() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    let case = case();
+    case.lists(&[OWN, &url]).await;
+    let hangs_up = async {
+        drop(listener.accept().await.unwrap());
+        listener
+    };
+    let message = message();
+    let (outcome, listener) = tokio::join!(case.channel.send(&message), hangs_up);
+    assert_eq!(outcome, Outcome::Delivered);
+    drop(listener);
+    // It would be refused now: that it is not tried cannot be seen but in the list.
+    assert!(case.channel.resting.lock().contains_key(&url));
+    assert_eq!(case.channel.send(&message).await, Outcome::Delivered);
+}
+
+#[test]
+fn broken_recipients_and_relays_are_refused() {
+    let case = case();
+    let open = |to: &str, relays: &[&str]| {
+        let relays: Vec<_> = relays.iter().map(|url| (*url).to_owned()).collect();
+        Nostr::new(Arc::clone(&case.sender), to, &relays, Wording::WithAmounts).is_ok()
+    };
+    let to = const_hex::encode([9_u8; 32]);
+    let to = if address::public(&to).is_ok() {
+        to
+    } else {
+        const_hex::encode(case.recipient.x_only_public_key().0.serialize())
+    };
+    assert!(open(&to, &["wss://relay.example.org"]));
+    assert!(!open("npub1", &[]));
+    assert!(!open(&to, &["https://relay.example.org"]));
+    assert!(!open(&to, &["wss://relay.example.org"; RELAYS_MAX + 1]));
+}

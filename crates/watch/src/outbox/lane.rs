@@ -1,0 +1,131 @@
+//! The task of one channel: it sends the oldest entry until the other side has it, then the next one. So the order of
+//! notices is the order of deliveries.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tracing::{error, info, warn};
+
+use super::schedule::{Fate, Step, give_up};
+use super::tools::{Render, Tools};
+use crate::channel::{Channel, Message, Outcome};
+use crate::error::Result;
+use crate::file::ChannelName;
+use crate::state::{Failure, Head, State};
+
+/// Longest sleep: a clock that was set is noticed after it.
+const SLEEP_MAX: Duration = Duration::from_mins(1);
+/// Pause after a failure of the file of notices.
+const FAILURE_PAUSE: Duration = Duration::from_secs(5);
+
+/// A channel, and everything that its task uses.
+#[derive(Clone)]
+pub(super) struct Lane {
+    pub(super) name: ChannelName,
+    pub(super) channel: Arc<dyn Channel>,
+    pub(super) state: State,
+    pub(super) render: Render,
+    pub(super) tools: Tools,
+    /// Told of new entries.
+    pub(super) wake: Arc<Notify>,
+}
+
+impl Lane {
+    /// Delivers until the task is dropped. At any moment it may be: an attempt whose end is not noted is repeated, with
+    /// the same id.
+    pub(super) async fn run(self) {
+        loop {
+            if let Err(failure) = self.step().await {
+                error!(channel = %self.name, error = %failure, "failed to use the outbox; trying again");
+                tokio::time::sleep(FAILURE_PAUSE).await;
+            }
+        }
+    }
+
+    async fn step(&self) -> Result<()> {
+        let lane = self.clone();
+        let pending = blocking(move || lane.state.pending(&lane.name)).await?;
+        match self.tools.schedule.step(pending, self.tools.clock.now()) {
+            Step::Rest => self.wake.notified().await,
+            Step::Wait(wait) => {
+                let _ = tokio::time::timeout(wait.min(SLEEP_MAX), self.wake.notified()).await;
+            }
+            Step::GiveUp { seq, why } => self.give_up(seq, why).await?,
+            Step::Send(head) => {
+                let Head { seq, notice } = *head;
+                let message = notice.map(|notice| (self.render)(&notice)).expect("what is sent was found");
+                let outcome = self.channel.send(&message).await;
+                self.report(&outcome);
+                self.note(seq, outcome).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a message now, beside the order of the outbox. Success makes the channel usable again.
+    pub(super) async fn test(&self, message: &Message) -> Result<Outcome> {
+        let outcome = self.channel.send(message).await;
+        let (lane, noted, now) = (self.clone(), outcome.clone(), self.tools.clock.now().as_secs());
+        blocking(move || {
+            lane.state.change_delivery(&lane.name, |delivery| match noted {
+                Outcome::Delivered => {
+                    (delivery.attempts, delivery.next_ms, delivery.disabled) = (0, 0, None);
+                    delivery.last_delivery = Some(now);
+                    delivery.successes += 1;
+                }
+                Outcome::Retry { why, .. } | Outcome::Disable { why } | Outcome::Refused { why } => {
+                    delivery.last_error = Some(Failure { at: now, why });
+                }
+            })
+        })
+        .await?;
+        self.wake.notify_one();
+        Ok(outcome)
+    }
+
+    async fn note(&self, seq: u64, outcome: Outcome) -> Result<()> {
+        let (lane, now, random) = (self.clone(), self.tools.clock.now(), (self.tools.random)());
+        blocking(move || {
+            let schedule = &lane.tools.schedule;
+            let stays = matches!(outcome, Outcome::Retry { .. } | Outcome::Disable { .. });
+            let note = |delivery: &mut _| {
+                let fate = schedule.note(delivery, &outcome, now, random);
+                debug_assert_eq!(fate == Fate::Keep, stays);
+            };
+            if stays {
+                lane.state.change_delivery(&lane.name, note)
+            } else {
+                lane.state.remove_entry(&lane.name, seq, note)
+            }
+        })
+        .await
+    }
+
+    async fn give_up(&self, seq: u64, why: &'static str) -> Result<()> {
+        warn!(channel = %self.name, seq, why, "gave up a delivery");
+        let (lane, now) = (self.clone(), self.tools.clock.now().as_secs());
+        blocking(move || {
+            let failure = Failure { at: now, why: why.to_owned() };
+            lane.state.remove_entry(&lane.name, seq, |delivery| give_up(delivery, Some(failure)))
+        })
+        .await
+    }
+
+    fn report(&self, outcome: &Outcome) {
+        let channel = &self.name;
+        match outcome {
+            Outcome::Delivered => {}
+            Outcome::Retry { why, .. } => info!(%channel, why, "failed to deliver a notice; trying again later"),
+            Outcome::Disable { why } => {
+                warn!(%channel, why, "disabled a channel; reload the watch file to use it again");
+            }
+            Outcome::Refused { why } => warn!(%channel, why, "gave up a notice that the channel refuses"),
+        }
+    }
+}
+
+/// Runs work on the disk on a thread that may wait.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.expect("it does not panic, and is not aborted")
+}
