@@ -40,6 +40,7 @@ mod writing;
 
 mod connection;
 mod entrance;
+mod own;
 mod relay;
 mod reports;
 mod server;

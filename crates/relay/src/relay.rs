@@ -35,9 +35,9 @@ pub struct Relay {
     pub(crate) hub: Arc<Hub>,
     pub(crate) ingest: Ingest,
     floor: Arc<DiskFloor>,
-    destination: Destination,
-    /// Events that front ends pass on.
-    gathering: Gathering,
+    pub(crate) destination: Destination,
+    /// Events that front ends pass on, and those of the server itself.
+    pub(crate) gathering: Gathering,
     /// State of the thread that stores events.
     writer: Heartbeat,
     /// States of the threads without which the relay serves, by name.

@@ -18,6 +18,7 @@ mod ndk;
 mod nostr_bench;
 mod nostr_fetch;
 mod nostr_tools;
+mod notices;
 mod npm;
 mod plugin;
 mod policies;
