@@ -1,5 +1,5 @@
-//! Notices of watches as direct messages: the server's own relay stores them without a connection, and nostr-tools (npm),
-//! the library of most clients on the web, reads them.
+//! Notices of watches as direct messages: the server's own relay stores them without a connection, and nostr-tools
+//! (npm), the library of most clients on the web, reads them.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::Path;

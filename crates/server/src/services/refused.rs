@@ -42,7 +42,7 @@ fn resolved(address: &str) -> Vec<SocketAddr> {
     address.to_socket_addrs().map(Iterator::collect).unwrap_or_default()
 }
 
-/// Port at which a node listens for peers, unless it is told otherwise: `nDefaultPort` in Core's
+/// Port at which a node listens for peers, unless `port=` names another: `nDefaultPort` in Core's
 /// `src/kernel/chainparams.cpp`.
 fn peer_port(network: Network) -> u16 {
     match network {

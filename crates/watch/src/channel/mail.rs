@@ -134,7 +134,7 @@ impl Channel for Mail {
 #[derive(Debug)]
 enum Failure {
     Connection(String),
-    /// What the server says about a login may repeat it.
+    /// A refused login; the words of the server may repeat it.
     Login(lettre::transport::smtp::Error),
     Smtp(lettre::transport::smtp::Error),
 }

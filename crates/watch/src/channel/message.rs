@@ -100,7 +100,8 @@ impl Message {
         }
     }
 
-    /// Returns the message as JSON for programs, in the form that Standard Webhooks advise: `type`, `timestamp`, `data`.
+    /// Returns the message as JSON for programs, in the form that Standard Webhooks advise: `type`, `timestamp` and
+    /// `data`.
     pub(super) fn json(&self, wording: Wording) -> Value {
         let mut data = self.body.clone();
         if wording == Wording::WithoutAmounts {

@@ -76,7 +76,7 @@ impl Channel for Ntfy {
     }
 }
 
-/// Returns the beginning of a text that has at most so many bytes.
+/// Returns the beginning of a text, of at most this number of bytes.
 fn shortened(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }

@@ -1,12 +1,13 @@
 //! Outboxes: each channel has one, in the file of notices, and a task that empties it in order.
 //!
-//! A notice and its entries are one transaction of the engine; a delivery removes its entry in a transaction of its own,
-//! after the other side has the notice. So a process that is killed at any moment delivers each notice at least once, and
-//! a repetition has the same id.
+//! A notice and its entries are one transaction of the engine; a delivery removes its entry in a transaction of its
+//! own, after the other side has the notice. So a process that is killed at any moment delivers each notice at least
+//! once, and a repetition has the same id.
 //!
 //! May use `state` and `channel`.
 
 mod lane;
+mod render;
 mod schedule;
 mod status;
 mod tools;
@@ -26,6 +27,7 @@ use crate::file::ChannelName;
 use crate::state::State;
 
 pub use crate::state::Failure;
+pub use render::render;
 pub use status::ChannelStatus;
 pub use tools::Render;
 
@@ -72,15 +74,15 @@ impl Outbox {
         Ok(Self { state, lanes })
     }
 
-    /// Tells the tasks that there may be new entries; to be called after each transaction that adds some.
+    /// Wakes the tasks; to be called after each transaction that adds entries.
     pub fn wake(&self) {
         for (lane, _) in self.lanes.values() {
             lane.wake.notify_one();
         }
     }
 
-    /// Sends a message now, beside the order of the outbox; `None` if there is no such channel. Success makes a disabled
-    /// channel usable again.
+    /// Sends a message now, beside the order of the outbox; `None` if there is no such channel. Success makes a
+    /// disabled channel usable again.
     ///
     /// # Errors
     /// Damage of the file of notices, and failures of the disk.

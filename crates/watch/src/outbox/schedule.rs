@@ -93,8 +93,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the wait after so many failures: it doubles, and loses up to a quarter by chance, so that channels that
-    /// failed together do not come back together.
+    /// Returns the wait after a number of failures: it doubles, and loses up to a quarter by chance, so that channels
+    /// that failed together do not come back together.
     fn wait(&self, attempts: u32, random: u64) -> Duration {
         let doubled = 2_u32.checked_pow(attempts.saturating_sub(1)).and_then(|times| self.first.checked_mul(times));
         let whole = doubled.unwrap_or(self.longest).min(self.longest);

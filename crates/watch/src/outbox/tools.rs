@@ -1,4 +1,4 @@
-//! What the tasks of all channels use: clock, chance, waits, and the way from a notice to a message.
+//! Tools of all tasks: clock, chance, waits, and the way from a notice to a message.
 
 use std::sync::Arc;
 

@@ -54,7 +54,7 @@ pub(super) struct Sender {
 }
 
 /// Where a recipient reads direct messages.
-struct Inbox {
+struct RecipientRelays {
     /// True if this server's own relay is among them.
     has_own: bool,
     others: Vec<Target>,
@@ -172,7 +172,7 @@ impl Nostr {
     }
 
     /// Finds the relays on which the recipient reads direct messages.
-    async fn inbox(&self) -> Result<Inbox, String> {
+    async fn inbox(&self) -> Result<RecipientRelays, String> {
         let mut why = None;
         if let Some(own) = &self.sender.own {
             match own.newest(INBOX_RELAYS, self.to.serialize()).await {
@@ -206,7 +206,7 @@ impl Nostr {
         ))
     }
 
-    fn inbox_of(&self, list: &Event) -> Result<Inbox, String> {
+    fn inbox_of(&self, list: &Event) -> Result<RecipientRelays, String> {
         let is_own = |url: &&str| self.sender.own.as_ref().is_some_and(|own| own.is_named(url));
         let (named_own, others): (Vec<_>, Vec<_>) = list.values("relay").take(RELAYS_MAX).partition(is_own);
         let others: Vec<_> = others.into_iter().filter_map(|url| relay(url).ok()).collect();
@@ -214,11 +214,11 @@ impl Nostr {
         if !has_own && others.is_empty() {
             return Err("the recipient's list of relays for direct messages (kind 10050) has none that is valid".into());
         }
-        Ok(Inbox { has_own, others })
+        Ok(RecipientRelays { has_own, others })
     }
 }
 
-/// Whether a relay that the recipient reads has the message.
+/// State of a message at the relays that the recipient reads.
 enum Taken {
     Yes,
     No,

@@ -1,7 +1,7 @@
 //! A short conversation with another relay: one event out, or the newest event of an author in.
 //!
-//! A relay that wants a client to authenticate (NIP-42) gets a key of one use: the server's own would tell it who writes
-//! to the recipient.
+//! A relay that wants a client to authenticate (NIP-42) gets a key of one use: the server's own would tell it who
+//! writes to the recipient.
 
 use std::time::Duration;
 

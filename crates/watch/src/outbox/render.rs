@@ -1,0 +1,142 @@
+//! Messages of notices: one plain line, without Markdown and pictures, which clients of direct messages show badly.
+
+use std::fmt::Write as _;
+
+use crate::channel::{Message, Priority};
+use crate::notice::{Amounts, Notice, NoticeKind};
+
+/// Returns the message of a notice. A click opens the transaction below an address, as `https://explorer.example.org`.
+pub fn render(notice: &Notice, explorer: Option<&str>) -> Message {
+    let click = explorer.zip(notice.txid).map(|(base, txid)| format!("{}/tx/{txid}", base.trim_end_matches('/')));
+    let is_alarm = is_alarm(notice);
+    Message {
+        id: notice.id.to_string(),
+        created: notice.at,
+        title: if is_alarm { format!("{} was spent from", notice.watch) } else { notice.watch.to_string() },
+        line: line(notice, Amounts::describe, balance_of),
+        line_without_amounts: line(notice, Amounts::describe_without, |_| String::new()),
+        priority: if is_alarm { Priority::Alarm } else { priority(&notice.kind) },
+        click,
+        body: serde_json::to_value(notice).expect("its keys are texts"),
+    }
+}
+
+impl Amounts {
+    /// Describes the change of the balance.
+    fn describe(&self) -> String {
+        match self.spent.checked_sub(self.received) {
+            _ if self.spent == 0 => format!("received {}", btc(self.received)),
+            Some(net) => format!("spent {}", btc(net)),
+            None => format!("received {}", btc(self.received - self.spent)),
+        }
+    }
+
+    fn describe_without(&self) -> String {
+        if self.spent > self.received { "spent".into() } else { "received".into() }
+    }
+}
+
+/// A spend from a cold wallet that is not taken back.
+fn is_alarm(notice: &Notice) -> bool {
+    notice.is_cold
+        && notice.amounts.spent > 0
+        && matches!(notice.kind, NoticeKind::Seen | NoticeKind::Confirmed { .. } | NoticeKind::Digest { .. })
+}
+
+fn priority(kind: &NoticeKind) -> Priority {
+    match kind {
+        NoticeKind::Replaced { .. } | NoticeKind::Dropped | NoticeKind::Reorganised => Priority::High,
+        NoticeKind::Health(health) if !health.is_over => Priority::High,
+        _ => Priority::Usual,
+    }
+}
+
+fn balance_of(notice: &Notice) -> String {
+    let Some(balance) = notice.balance else { return String::new() };
+    let total = i128::from(balance.confirmed) + i128::from(balance.unconfirmed);
+    format!(", balance {}", btc(u64::try_from(total).unwrap_or_default()))
+}
+
+/// Writes an amount of satoshis.
+fn btc(sat: u64) -> String {
+    const BITCOIN: u64 = 100_000_000;
+    format!("{}.{:08} BTC", sat / BITCOIN, sat % BITCOIN)
+}
+
+fn line(notice: &Notice, amounts: impl Fn(&Amounts) -> String, balance: impl Fn(&Notice) -> String) -> String {
+    let what = amounts(&notice.amounts);
+    let text = match &notice.kind {
+        NoticeKind::Seen => match notice.block {
+            Some(block) => format!("{what}, in block {}", block.height.0),
+            None => format!("{what}, unconfirmed"),
+        },
+        NoticeKind::Confirmed { confirmations: 1 } => format!("{what}, 1 confirmation"),
+        NoticeKind::Confirmed { confirmations } => format!("{what}, {confirmations} confirmations"),
+        NoticeKind::Replaced { by } => format!("{what} was replaced by txid {by}"),
+        NoticeKind::Dropped => format!("{what} left the mempool unconfirmed"),
+        NoticeKind::Reorganised => format!("{what} was taken back by a reorg"),
+        NoticeKind::Digest { transactions } => format!("{what} in {transactions} transactions"),
+        NoticeKind::Test => "this channel works".to_owned(),
+        NoticeKind::Health(health) if health.is_over => format!("well again: {}", health.text),
+        NoticeKind::Health(health) => health.text.clone(),
+    };
+    let mut line = format!("{}: {text}", notice.watch);
+    if !matches!(notice.kind, NoticeKind::Test | NoticeKind::Health(_)) {
+        if notice.is_partial {
+            line.push_str(", a part of the transaction is no longer known");
+        }
+        line.push_str(&balance(notice));
+    }
+    if let Some(txid) = notice.txid {
+        let _ = write!(line, ", txid {txid}");
+    }
+    // Nothing breaks the line, whatever the name of a watch holds.
+    line.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use birdhouse_chain::Balance;
+
+    use super::*;
+    use crate::outbox::tests::notice;
+
+    const TXID: &str = "4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b";
+
+    fn payment(kind: NoticeKind, received: u64, spent: u64) -> Notice {
+        let balance = Some(Balance { confirmed: 250_000_000, unconfirmed: -50_000_000 });
+        let (txid, amounts) = (Some(TXID.parse().unwrap()), Amounts { received, spent });
+        Notice { kind, txid, amounts, balance, ..notice(1, 1_790_000_000) }
+    }
+
+    #[test]
+    fn a_payment_is_one_line_with_amounts_and_one_without() {
+        let message = render(&payment(NoticeKind::Seen, 1_000_000, 0), Some("https://example.org/"));
+        let line = format!("number 1: received 0.01000000 BTC, unconfirmed, balance 2.00000000 BTC, txid {TXID}");
+        assert_eq!(message.line, line);
+        assert_eq!(message.line_without_amounts, format!("number 1: received, unconfirmed, txid {TXID}"));
+        assert_eq!(message.click.unwrap(), format!("https://example.org/tx/{TXID}"));
+        assert_eq!((message.priority, message.title.as_str()), (Priority::Usual, "number 1"));
+        assert_eq!(message.body["kind"], "seen");
+    }
+
+    #[test]
+    fn a_spend_says_what_left_the_wallet_and_alarms_where_it_is_cold() {
+        let spend = payment(NoticeKind::Confirmed { confirmations: 6 }, 400, 1_000);
+        let message = render(&spend, None);
+        assert!(message.line.contains("spent 0.00000600 BTC, 6 confirmations"), "{}", message.line);
+        assert_eq!(message.priority, Priority::Usual);
+        let message = render(&Notice { is_cold: true, ..spend }, None);
+        assert_eq!((message.priority, message.title.as_str()), (Priority::Alarm, "number 1 was spent from"));
+        let received = Notice { is_cold: true, ..payment(NoticeKind::Seen, 1_000, 0) };
+        assert_eq!(render(&received, None).priority, Priority::Usual);
+    }
+
+    #[test]
+    fn a_name_cannot_break_the_line() {
+        let watch = crate::file::WatchName::new("a\r\nb");
+        let message = render(&Notice { watch, ..payment(NoticeKind::Dropped, 1, 0) }, None);
+        assert!(message.line.starts_with("a  b: ") && !message.line.contains('\n'));
+    }
+}
