@@ -21,6 +21,14 @@ pub enum Error {
         /// The table.
         table: &'static str,
     },
+    /// A test message did not reach the other side.
+    #[error("the test message did not reach the channel \"{channel}\": {why}")]
+    Undelivered {
+        /// The channel.
+        channel: String,
+        /// The reason.
+        why: String,
+    },
     /// The index failed.
     #[error(transparent)]
     Chain(#[from] birdhouse_chain::Error),

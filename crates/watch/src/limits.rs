@@ -21,7 +21,7 @@ pub const GAP_MIN: u32 = 100;
 pub const SCRIPTS_MAX: usize = 100_000;
 /// Hexadecimal digits of a script: consensus allows 10 000 bytes.
 pub const SCRIPT_CHARS_MAX: usize = 20_000;
-/// Transactions of one script that an update reads. A script with more is told of no more until it has less.
+/// Transactions of one script that an update reads. For a script with more, nothing is announced until it has less.
 pub const SCRIPT_HISTORY_MAX: usize = 10_000;
 /// Confirmation levels of a watch.
 pub const LEVELS_MAX: usize = 16;

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use birdhouse_chain::{Index, ScriptHash, Touched, Tweaks, Update, Waiting};
@@ -17,15 +17,17 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, watch};
 
 use crate::api::{Branch, BranchScripts, Origin, Wallets};
+use crate::channel::{Channels, Clock, Message, Outcome, Surroundings};
 use crate::engine::{Engine, WatchView};
 use crate::error::{Error, Result};
-use crate::file::{ChannelName, Source, WatchFile, WatchName, WatchSettings};
+use crate::file::{ChannelName, ChannelSettings, Source, WatchFile, WatchName, WatchSettings};
 use crate::limits::GAP_MIN;
 use crate::notice::{Amounts, Health, Notice, NoticeId, NoticeKind};
+use crate::outbox::{ChannelStatus, OpenChannel, Outbox, Render, render};
 use crate::state::{Changes, Routed, State};
 use crate::wallet::Position;
 
-/// Time after which the watches are looked at without an update: a transaction that left the mempool counts as dropped
+/// Time after which the watches are compared without an update: a transaction that left the mempool counts as dropped
 /// after a while, whether or not anything happens.
 const TICK: Duration = Duration::from_mins(1);
 /// Pause after a failure, and between two looks at an index that is not ready.
@@ -34,17 +36,18 @@ const PAUSE: Duration = Duration::from_secs(5);
 const SERVER: &str = "birdhouse";
 
 /// All watches of a server. Clones share them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Watches {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     paths: Paths,
     network: Network,
     index: Arc<Index>,
     runtime: Handle,
+    /// Makes the channels of the file; without it notices stay in the log.
+    delivery: OnceLock<Channels>,
     /// The file of notices, once somebody needs it.
     state: Mutex<Option<State>>,
     /// Everything that runs, once the file has a watch or a channel.
@@ -60,7 +63,6 @@ pub struct Paths {
     pub state: PathBuf,
 }
 
-#[derive(Debug)]
 struct Running {
     state: State,
     engine: Mutex<Engine>,
@@ -71,11 +73,13 @@ struct Running {
     changed: Notify,
     /// Position of the last notice.
     last: watch::Sender<u64>,
-    /// The reason why nothing is told now.
+    /// The reason why nothing is announced now.
     waiting: Mutex<Option<String>>,
     views: Mutex<Vec<WatchView>>,
     /// The watched scripts; `None` until they are read for the first time.
     scripts: RwLock<Option<Arc<Scripts>>>,
+    /// The outboxes of the file's channels.
+    outbox: Mutex<Option<Arc<Outbox>>>,
 }
 
 /// The watched scripts.
@@ -93,12 +97,18 @@ struct Scripts {
 pub struct WatchStatus {
     /// The watches, as of the last update.
     pub watches: Vec<WatchView>,
-    /// Number of channels.
-    pub channels: usize,
-    /// The reason why nothing is told now.
+    /// The channels of the file.
+    pub channels: Vec<ChannelStatus>,
+    /// The reason why nothing is announced now.
     pub waiting: Option<String>,
     /// Position of the last notice: their number since the log began.
     pub notices: u64,
+}
+
+impl std::fmt::Debug for Watches {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Watches").field("paths", &self.inner.paths).finish_non_exhaustive()
+    }
 }
 
 impl Watches {
@@ -110,10 +120,16 @@ impl Watches {
                 network,
                 index,
                 runtime,
+                delivery: OnceLock::new(),
                 state: Mutex::default(),
                 running: Mutex::default(),
             }),
         }
+    }
+
+    /// Delivers notices by the channels of the file. Called once, before the file is read.
+    pub fn deliver_with(&self, surroundings: Surroundings) {
+        let _ = self.inner.delivery.set(Channels::new(surroundings));
     }
 
     /// Returns the path of the watch file.
@@ -129,10 +145,11 @@ impl Watches {
     pub fn reload(&self) -> Result<()> {
         let inner = &self.inner;
         let file = WatchFile::read(&inner.paths.file, inner.network)?.unwrap_or_default();
+        let channels = inner.open_channels(&file)?;
         let mut running = inner.running.lock();
         if let Some(running) = &*running {
             running.set_file(file);
-            return Ok(());
+            return inner.deliver(running, channels);
         }
         if file == WatchFile::default() {
             return Ok(());
@@ -149,8 +166,10 @@ impl Watches {
             waiting: Mutex::default(),
             views: Mutex::default(),
             scripts: RwLock::default(),
+            outbox: Mutex::default(),
             state,
         });
+        inner.deliver(&started, channels)?;
         inner.runtime.spawn(Arc::clone(&started).follow());
         *running = Some(started);
         Ok(())
@@ -205,15 +224,25 @@ impl Watches {
         if channels.is_empty() { Ok(()) } else { running.append(NoticeKind::Health(health), channels) }
     }
 
-    /// Sends a test message to a channel, through its outbox.
+    /// Sends a test message to a channel now, before what waits in its outbox. Waits for the other side, so it may not
+    /// be called by a task of the runtime.
     ///
     /// # Errors
-    /// No channel has the name, or the file of notices fails.
+    /// No channel has the name, or the reason why the message was not delivered.
     pub fn test(&self, channel: &str) -> Result<()> {
         let running = self.running().ok_or_else(|| Error::File("there is no watch file".into()))?;
-        let known = running.file.read().channels.iter().find(|known| known.name.as_str() == channel).cloned();
-        let known = known.ok_or_else(|| Error::File(format!("no channel has the name \"{channel}\"")))?;
-        running.append(NoticeKind::Test, vec![known.name])
+        let outbox = running.outbox.lock().clone();
+        let unknown = || Error::File(format!("no channel has the name \"{channel}\""));
+        let outbox = outbox.ok_or_else(unknown)?;
+        // Each is another message, which receivers tell apart by its id.
+        let id = NoticeId::of(&[&now().to_be_bytes(), &getrandom::u64().unwrap_or_default().to_be_bytes()]);
+        let message = message(&Notice { id, ..apart(NoticeKind::Test) }, &running.file);
+        let outcome = self.inner.runtime.block_on(outbox.test(&ChannelName::new(channel), &message))?;
+        let why = match outcome.ok_or_else(unknown)? {
+            Outcome::Delivered => return Ok(()),
+            Outcome::Retry { why, .. } | Outcome::Disable { why } | Outcome::Refused { why } => why,
+        };
+        Err(Error::Undelivered { channel: channel.to_owned(), why })
     }
 
     /// Returns the state of all watches.
@@ -221,7 +250,7 @@ impl Watches {
         let Some(running) = self.running() else { return WatchStatus::default() };
         WatchStatus {
             watches: running.views.lock().clone(),
-            channels: running.file.read().channels.len(),
+            channels: running.channels(),
             waiting: running.waiting.lock().clone(),
             notices: *running.last.borrow(),
         }
@@ -257,6 +286,60 @@ impl Wallets for Watches {
 
     fn are_known(&self) -> bool {
         self.running().is_none_or(|running| running.scripts.read().is_some())
+    }
+}
+
+impl Inner {
+    /// Opens the channels of a file.
+    fn open_channels(&self, file: &WatchFile) -> Result<Vec<OpenChannel>> {
+        let Some(channels) = self.delivery.get() else { return Ok(Vec::new()) };
+        let open = |settings: &ChannelSettings| match channels.open(settings) {
+            Ok(channel) => Ok(OpenChannel { name: settings.name.clone(), channel }),
+            Err(why) => Err(Error::File(format!("channel \"{}\": {why}", settings.name))),
+        };
+        file.channels.iter().map(open).collect()
+    }
+
+    /// Replaces the outboxes. A channel that was disabled is tried again.
+    fn deliver(&self, running: &Arc<Running>, channels: Vec<OpenChannel>) -> Result<()> {
+        if self.delivery.get().is_none() {
+            return Ok(());
+        }
+        let _entered = self.runtime.enter();
+        let mut outbox = running.outbox.lock();
+        // Its tasks end before others begin with the same entries.
+        *outbox = None;
+        let of_file = Arc::downgrade(running);
+        let render: Render = Arc::new(move |notice: &Notice| match of_file.upgrade() {
+            Some(running) => message(notice, &running.file),
+            None => render(notice, None),
+        });
+        *outbox = Some(Arc::new(Outbox::start(running.state.clone(), channels, &render, Clock::system())?));
+        Ok(())
+    }
+}
+
+/// Returns the message of a notice.
+fn message(notice: &Notice, file: &RwLock<WatchFile>) -> Message {
+    render(notice, file.read().explorer.as_deref())
+}
+
+/// Returns a notice that is about no transaction.
+fn apart(kind: NoticeKind) -> Notice {
+    Notice {
+        id: NoticeId::of(&[]),
+        seq: 0,
+        watch: WatchName::new(SERVER),
+        kind,
+        txid: None,
+        amounts: Amounts::default(),
+        balance: None,
+        block: None,
+        at: now(),
+        is_partial: false,
+        is_cold: false,
+        outputs: Vec::new(),
+        inputs: Vec::new(),
     }
 }
 
@@ -307,26 +390,20 @@ impl Running {
 
     /// Appends a notice that is about no transaction.
     fn append(&self, kind: NoticeKind, channels: Vec<ChannelName>) -> Result<()> {
-        let notice = Notice {
-            id: NoticeId::of(&[]),
-            seq: 0,
-            watch: WatchName::new(SERVER),
-            kind,
-            txid: None,
-            amounts: Amounts::default(),
-            balance: None,
-            block: None,
-            at: now(),
-            is_partial: false,
-            is_cold: false,
-            outputs: Vec::new(),
-            inputs: Vec::new(),
-        };
-        let mut routed = [Routed { notice, channels }];
+        let mut routed = [Routed { notice: apart(kind), channels }];
         self.state.commit(&mut routed, &Changes::default())?;
         let [Routed { notice, .. }] = routed;
         self.announce(notice.seq);
         Ok(())
+    }
+
+    /// Returns the states of the channels. One that cannot be read is shown by the reason.
+    fn channels(&self) -> Vec<ChannelStatus> {
+        let Some(outbox) = self.outbox.lock().clone() else { return Vec::new() };
+        outbox.status().unwrap_or_else(|error| {
+            tracing::warn!(%error, "failed to read the states of the channels");
+            Vec::new()
+        })
     }
 
     /// Makes a position known; one that is committed later may come first.
@@ -336,6 +413,9 @@ impl Running {
             *last = seq.max(*last);
             is_later
         });
+        if let Some(outbox) = &*self.outbox.lock() {
+            outbox.wake();
+        }
     }
 
     /// Follows the index for as long as the runtime lives.
@@ -346,14 +426,14 @@ impl Running {
             if let Some(reason) = held_back(&self.index, self.network) {
                 *self.waiting.lock() = Some(reason);
                 tokio::time::sleep(PAUSE).await;
-                // What came meanwhile is in the snapshot that is looked at next.
+                // What came meanwhile is in the next snapshot.
                 updates = self.index.updates();
                 next = Next::Look;
                 continue;
             }
             let running = Arc::clone(&self);
-            let told = tokio::task::spawn_blocking(move || running.tell(&next)).await;
-            next = match told {
+            let announced = tokio::task::spawn_blocking(move || running.tell(&next)).await;
+            next = match announced {
                 Ok(Ok(())) => {
                     *self.waiting.lock() = None;
                     self.next(&mut updates).await
@@ -365,7 +445,7 @@ impl Running {
                     Next::Look
                 }
                 Err(error) => {
-                    tracing::error!(%error, "failed to look for payments of the watches; they are told no more");
+                    tracing::error!(%error, "failed to look for payments of the watches; they are announced no more");
                     *self.waiting.lock() = Some("the task of the watches has ended; see the log".into());
                     return;
                 }
@@ -406,7 +486,7 @@ impl Running {
 
     fn tell(&self, next: &Next) -> Result<()> {
         let mut engine = self.engine.lock();
-        let told = match next {
+        let announced = match next {
             Next::Tell(update) => engine.update(update, now())?,
             Next::Look => match self.index.snapshot() {
                 Ok(snapshot) => engine.look(&snapshot, now())?,
@@ -420,14 +500,14 @@ impl Running {
         let views = engine.watches();
         self.publish_scripts(&engine, &views);
         *self.views.lock() = views;
-        if let Some(last) = told.last() {
+        if let Some(last) = announced.last() {
             self.announce(last.seq);
         }
         Ok(())
     }
 }
 
-/// The reason why the index is not told of: what it has is of the past.
+/// The reason why the index is not announced of: what it has is of the past.
 fn held_back(index: &Index, network: Network) -> Option<String> {
     if !index.is_ready() {
         return Some("waiting for the first build of the index".into());
@@ -442,6 +522,8 @@ fn held_back(index: &Index, network: Network) -> Option<String> {
     }
 }
 
+/// Returns the seconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "notices have a time")]
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use birdhouse_dashboard::Endpoint;
 use birdhouse_electrum::ServerLimits;
+use birdhouse_relay::Relay;
+use birdhouse_watch::channel::{Clock, Refused, Surroundings};
 use birdhouse_watch::{Paths, Watches};
 use bitcoin::Network;
 use tokio::runtime::Handle;
@@ -47,6 +49,8 @@ pub(crate) struct App {
     pub(crate) limits: ServerLimits,
     /// The file of watches, which need not exist.
     pub(crate) watch_file: PathBuf,
+    /// Addresses that no channel of it may reach.
+    pub(crate) refused: Refused,
     /// Folder of the control socket.
     pub(crate) ctl_dir: PathBuf,
     /// Folder of all data.
@@ -72,6 +76,11 @@ impl App {
         let hosts = options.public_host.as_deref().unwrap_or_default();
         let public = bitcoin.as_ref().map(|setup| public_endpoints(hosts, setup.network)).unwrap_or_default();
         let limits = options.limits.clone().unwrap_or_default().server();
+        let refused = |setup: &Setup| {
+            let rpc = setup.rpc.as_ref().map_or("", |rpc| rpc.address());
+            services::refused(options, rpc, setup.network)
+        };
+        let refused = bitcoin.as_ref().map(refused).unwrap_or_default();
         Ok(Self {
             bitcoin: bitcoin.map(Arc::new),
             services,
@@ -85,6 +94,7 @@ impl App {
             flags: options.clone(),
             limits,
             watch_file: options.watch_file()?,
+            refused,
             ctl_dir,
             data_dir: options.data_dir()?,
             names: listeners::host_names(options),
@@ -98,6 +108,16 @@ impl App {
         let setup = self.bitcoin.as_ref()?;
         let paths = Paths { file: self.watch_file.clone(), state: setup.index_dir.join("watch.redb") };
         Some(Watches::new(paths, setup.network, Arc::clone(&setup.index), runtime.clone()))
+    }
+
+    /// Returns everything that the channels of the watch file need. `relay` is the server's own.
+    fn surroundings(&self, relay: Option<&Arc<Relay>>) -> Surroundings {
+        Surroundings {
+            refused: self.refused.clone(),
+            key_file: self.data_dir.join("watch.nsec"),
+            relay: relay.map(|relay| Arc::new(services::WatchRelay(Arc::clone(relay))) as _),
+            clock: Clock::system(),
+        }
     }
 
     /// Returns the open stores.

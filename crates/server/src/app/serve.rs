@@ -51,6 +51,9 @@ pub(crate) fn serve(
     let (connections, reads) = (Connections::default(), app.limits.reads());
     let shared = Shared { connections, reads, watches: watches.clone() };
     let bound = runtime.block_on(Bound::open(app, &shared))?;
+    if let Some(watches) = &watches {
+        watches.deliver_with(app.surroundings(bound.services.relay.as_ref()));
+    }
     let (flags, services) = (app.flags.clone(), bound.services.list.clone());
     let reload = Reload { flags, level: level.clone(), services, watches: watches.clone() };
     let control = Arc::new(control(app, shutdown, level, &bound.services, &shared.reads, watches)?);

@@ -54,13 +54,13 @@ pub(crate) enum WatchCommand {
     Add {
         /// Name of the watch.
         name: String,
-        /// An output descriptor, extended public key, address, script in hexadecimal, output (`txid:vout`) or scan key of
-        /// silent payments; `-` reads it from standard input.
+        /// An output descriptor, extended public key, address, script in hexadecimal, output (`txid:vout`) or scan key
+        /// of silent payments; `-` reads it from standard input.
         source: String,
         /// Channels to tell it on, by their names in the file.
         #[arg(long, value_name = "NAME", value_delimiter = ',')]
         channels: Vec<String>,
-        /// Confirmations that are told; 0 is the mempool.
+        /// Confirmations to announce; 0 is the mempool.
         #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_value = "0,1,6")]
         confirmations: Vec<u32>,
         /// A wallet from which nobody should spend: a spend is an alarm.

@@ -419,8 +419,8 @@ pub(crate) struct Options {
     /// Treatment of events while the plugin is broken: `refuse` or `accept` [default: refuse].
     #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_PLUGIN_BROKEN", value_name = "WHAT")]
     pub(crate) relay_plugin_broken: Option<WhenBrokenName>,
-    /// File of watches: wallets of your own whose payments are told, and channels to tell them on. It must be readable by
-    /// the user of the server alone [default: watches.toml beside the configuration file, else in the data folder].
+    /// File of watches: wallets of your own whose payments are announced, and the channels for it. It must be readable
+    /// by the user of the server alone [default: watches.toml beside the configuration file, else in the data folder].
     #[arg(long, help_heading = "Watches", env = "BIRDHOUSE_WATCH_FILE", value_name = "FILE")]
     pub(crate) watch_file: Option<PathBuf>,
     /// Address for programs that ask for watched wallets, follow their payments and make invoices, over HTTP. Requests

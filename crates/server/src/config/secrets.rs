@@ -83,16 +83,15 @@ const WATCH_API_TOKEN: &str = "watch-api-token";
 /// # Errors
 /// The file can be read by others, holds no token, or can neither be read nor made.
 pub(crate) fn watch_api_token(options: &Options) -> Result<Token> {
-    let path = match &options.watch_api_token_file {
-        Some(path) => path.clone(),
-        None => {
-            let path = options.data_dir()?.join(WATCH_API_TOKEN);
-            make_token(&path)?;
-            path
-        }
+    let path = if let Some(path) = &options.watch_api_token_file {
+        path.clone()
+    } else {
+        let path = options.data_dir()?.join(WATCH_API_TOKEN);
+        make_token(&path)?;
+        path
     };
     let mode = fs::metadata(&path).with_context(|| format!("failed to read {}", path.display()))?.permissions().mode();
-    ensure!(mode & 0o077 == 0, "others may read the token in {0}; run `chmod 600 {0}`", path.display());
+    ensure!(mode.trailing_zeros() >= 6, "others may read the token in {0}; run `chmod 600 {0}`", path.display());
     let token = Token::new(&read(&path)?);
     token.with_context(|| {
         format!(

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::{Result, anyhow};
 use birdhouse_electrum::Limits;
+use birdhouse_watch::WatchFile;
+use bitcoin::Network;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 
@@ -17,6 +20,9 @@ const FAMILIES: [&str; 13] =
 /// Names that begin like a setting: values of `kind`, crates, credentials.
 const NO_SETTINGS: [&str; 7] =
     ["http-tls", "relay-tls", "rest-tls", "rpc-password", "electrum-client", "relay-rate", "relay-retention"];
+
+/// The page whose examples are watch files.
+const WATCHES: &str = "docs/watching.md";
 
 /// A page: its path and its text.
 struct ManualPage {
@@ -45,6 +51,14 @@ impl ManualPage {
             .filter_map(move |block| block.split_once('\n'))
             .filter(move |(of, _)| *of == language)
             .map(|(_, code)| code)
+    }
+
+    /// Checks an example: a part of the configuration file, or a watch file.
+    fn check(&self, example: &str) -> Result<()> {
+        if self.path == WATCHES {
+            return WatchFile::parse(example, Network::Bitcoin).map(drop).map_err(|mistake| anyhow!("{mistake}"));
+        }
+        parse_file(example).map(drop)
     }
 
     /// Returns the text in backquotes, a line break as a space.
@@ -132,7 +146,7 @@ fn every_configuration_example_is_valid() {
     for page in pages() {
         for example in page.blocks("toml") {
             seen += 1;
-            parse_file(example).unwrap_or_else(|error| panic!("{}: {error:#}\n{example}", page.path));
+            page.check(example).unwrap_or_else(|error| panic!("{}: {error:#}\n{example}", page.path));
         }
     }
     assert!(seen >= 8, "{seen} examples were found");
@@ -157,7 +171,7 @@ fn every_setting_of_a_page_exists() {
                 problems.push(format!("{}: no such setting: `{span}`", page.path));
             }
             let assigned = span.split_once(" = ").filter(|(name, _)| flags.contains(*name));
-            let error = assigned.and_then(|_| parse_file(&span).err());
+            let error = assigned.filter(|_| page.path != WATCHES).and_then(|_| page.check(&span).err());
             problems.extend(error.map(|error| format!("{}: `{span}`: {error:#}", page.path)));
         }
     }

@@ -127,6 +127,10 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
         }
         Ok(ControlCommand::OfferPrune { keep_bytes }) => with_pruner(control, *keep_bytes, Pruner::offer).await,
         Ok(ControlCommand::Prune { keep_bytes }) => with_pruner(control, *keep_bytes, Pruner::prune).await,
+        Ok(ControlCommand::TestChannel { channel }) => {
+            let (channel, watches) = (channel.clone(), control.watches.clone());
+            at_length(move || watch::test(watches.as_ref(), &channel)).await
+        }
         Ok(command) => execute(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
         Err(error) => Answer::Error(format!("failed to parse the command: {error}")),
     };
@@ -204,13 +208,12 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
         ControlCommand::Unallow(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Allow)?),
         ControlCommand::Banned => Answer::Ok(rules::list(control)),
         ControlCommand::Reports => Answer::Ok(reports::list(control)?),
-        ControlCommand::Watches
-        | ControlCommand::Notices { .. }
-        | ControlCommand::ReloadWatches
-        | ControlCommand::TestChannel { .. } => match &control.watches {
-            None => Answer::Error("there are no watches without an index".into()),
-            Some(watches) => Answer::Ok(watch::execute(watches, command)?),
-        },
+        ControlCommand::Watches | ControlCommand::Notices { .. } | ControlCommand::ReloadWatches => {
+            match &control.watches {
+                None => Answer::Error(watch::NO_INDEX.into()),
+                Some(watches) => Answer::Ok(watch::execute(watches, command)?),
+            }
+        }
         ControlCommand::Stop => {
             tracing::info!("stopping for the operator");
             Answer::Ok(json!({ "stopping": true }))
@@ -218,7 +221,8 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
         ControlCommand::Verify
         | ControlCommand::Backup { .. }
         | ControlCommand::OfferPrune { .. }
-        | ControlCommand::Prune { .. } => unreachable!("they take long"),
+        | ControlCommand::Prune { .. }
+        | ControlCommand::TestChannel { .. } => unreachable!("they take long"),
     })
 }
 

@@ -58,6 +58,10 @@ impl Collector for Server {
             let faults = watches.watches.iter().filter(|watch| watch.fault.is_some()).count();
             metrics.gauge("watch_faults", "Watches that say less than they should.", count_of(faults))?;
             metrics.counter("watch_notices", "Notices since the log began.", watches.notices)?;
+            let waiting = watches.channels.iter().map(|channel| channel.waiting).sum();
+            metrics.gauge("watch_waiting_notices", "Notices that wait in the outboxes.", count_of(waiting))?;
+            let troubled = watches.channels.iter().filter(|one| one.next_attempt.is_some() || one.disabled.is_some());
+            metrics.gauge("watch_channel_faults", "Channels that do not deliver.", count_of(troubled.count()))?;
         }
         if let Some(bytes) = self.0.disk_free_bytes {
             metrics.gauge(

@@ -1,16 +1,26 @@
 //! The watches as JSON, for `birdhouse watch`, and their changes.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use birdhouse_dashboard::Warning;
+use birdhouse_watch::outbox::ChannelStatus;
 use birdhouse_watch::{WatchStatus, WatchView, Watches};
 use serde_json::{Value, json};
 
 use crate::config::ControlCommand;
 
 /// Advice for every fault of a watch.
-const ADVICE: &str = "`birdhouse watch list` shows all watches.";
+const ADVICE: &str = "`birdhouse watch list` shows all watches and channels.";
 /// Notices of one answer.
 const NOTICES_MAX: u32 = 1_000;
+
+/// Cause of the failure of a command about watches.
+pub(super) const NO_INDEX: &str = "there are no watches without an index";
+
+/// Sends a test message to a channel. Waits for the other side.
+pub(super) fn test(watches: Option<&Watches>, channel: &str) -> Result<Value> {
+    watches.context(NO_INDEX)?.test(channel)?;
+    Ok(json!({ "delivered": channel }))
+}
 
 /// Executes a command about watches.
 pub(super) fn execute(watches: &Watches, command: &ControlCommand) -> Result<Value> {
@@ -18,10 +28,6 @@ pub(super) fn execute(watches: &Watches, command: &ControlCommand) -> Result<Val
         ControlCommand::ReloadWatches => {
             watches.reload()?;
             json!({ "watches": watches.file().watches.len(), "channels": watches.file().channels.len() })
-        }
-        ControlCommand::TestChannel { channel } => {
-            watches.test(channel)?;
-            json!({ "sent": channel })
         }
         ControlCommand::Notices { from, count } => {
             let count = (*count).min(NOTICES_MAX);
@@ -35,7 +41,8 @@ pub(super) fn execute(watches: &Watches, command: &ControlCommand) -> Result<Val
 /// The state of the watches.
 pub(super) fn status(status: &WatchStatus) -> Value {
     let watches: Vec<Value> = status.watches.iter().map(watch).collect();
-    let mut value = json!({ "watches": watches, "channels": status.channels, "notices": status.notices });
+    let channels = &status.channels;
+    let mut value = json!({ "watches": watches, "channels": channels, "notices": status.notices });
     if let Some(waiting) = &status.waiting {
         value["waiting"] = json!(waiting);
     }
@@ -47,7 +54,20 @@ pub(super) fn warnings(status: &WatchStatus) -> Vec<Warning> {
     let of_all = status.waiting.iter().map(|reason| format!("The watches tell nothing now: {reason}."));
     let fault = |view: &WatchView| view.fault.as_ref().map(|fault| format!("Watch \"{}\": {fault}.", view.name));
     let texts = of_all.chain(status.watches.iter().filter_map(fault));
-    texts.map(|text| Warning { text, advice: ADVICE.to_owned() }).collect()
+    texts
+        .chain(status.channels.iter().filter_map(trouble))
+        .map(|text| Warning { text, advice: ADVICE.to_owned() })
+        .collect()
+}
+
+/// The reason why a channel does not deliver.
+fn trouble(channel: &ChannelStatus) -> Option<String> {
+    let ChannelStatus { name, waiting, disabled, last_error, next_attempt, .. } = channel;
+    if let Some(why) = disabled {
+        return Some(format!("Channel \"{name}\" is no longer used: {why}."));
+    }
+    let why = &last_error.as_ref().filter(|_| next_attempt.is_some())?.why;
+    Some(format!("Channel \"{name}\" does not deliver, and {waiting} notices wait: {why}."))
 }
 
 fn watch(view: &WatchView) -> Value {

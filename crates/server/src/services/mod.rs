@@ -5,9 +5,9 @@
 
 mod electrum;
 mod metrics_writer;
-pub(crate) mod own_relay;
+mod own_relay;
 mod rates;
-pub(crate) mod refused;
+mod refused;
 pub(crate) mod relay;
 mod relay_overview;
 mod relay_settings;
@@ -24,10 +24,8 @@ use birdhouse_relay::{Relay, RuleBook};
 use birdhouse_watch::Watches;
 
 pub(crate) use self::metrics_writer::{MetricsWriter, count_of};
-#[expect(unused_imports, reason = "the service of watches uses them")]
 pub(crate) use self::own_relay::WatchRelay;
 pub(crate) use self::rates::{Counts, PerSecond, Rates, SAMPLE_INTERVAL};
-#[expect(unused_imports, reason = "the service of watches uses them")]
 pub(crate) use self::refused::refused;
 pub(crate) use self::service::{ELECTRUM, EXPLORER, OnPanic, Overview, RELAY, REST, Service};
 #[cfg(test)]

@@ -9,7 +9,6 @@ use futures_util::future::BoxFuture;
 use tokio::task::spawn_blocking;
 
 /// The relay of this process.
-#[expect(dead_code, reason = "the service of watches uses it")]
 pub(crate) struct WatchRelay(pub(crate) Arc<Relay>);
 
 impl OwnRelay for WatchRelay {
@@ -39,7 +38,6 @@ impl OwnRelay for WatchRelay {
 }
 
 /// Runs work on a thread that may wait for the disk.
-#[expect(dead_code, reason = "the service of watches uses it")]
 async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     spawn_blocking(work).await.map_err(|_| "the relay has failed".to_owned())?
 }

@@ -9,7 +9,6 @@ use crate::config::Options;
 
 /// Returns the addresses of the node (RPC, peer-to-peer, ZMQ), those of this server's operator, and that of Tor's
 /// control port. Looks names up.
-#[cfg_attr(not(test), expect(dead_code, reason = "the service of watches uses it"))]
 pub(crate) fn refused(options: &Options, rpc_address: &str, network: Network) -> Refused {
     let mut refused = Vec::new();
     let mut refuse = |name: &str, address: SocketAddr| {

@@ -1,6 +1,7 @@
-//! Watches of a running server: the file, its commands, and what is told.
+//! Watches of a running server: the file, its commands, and what is announced.
 
 use std::fs::{self, Permissions};
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 
 use birdhouse_testkit::script::{Form, Lock};
@@ -9,7 +10,7 @@ use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::process::Birdhouse;
+use crate::process::{Birdhouse, PATIENCE};
 
 /// The public key of BIP 32's first test vector, with the version of test networks.
 const TPUB: &str =
@@ -35,6 +36,14 @@ fn notices(server: &Birdhouse) -> Vec<(String, u64)> {
         .collect()
 }
 
+/// The first receiving script of the public key.
+fn first_script(node: &Bitcoind) -> bitcoin::ScriptBuf {
+    let info = node.rpc("getdescriptorinfo", json!([format!("wpkh({TPUB}/0/*)")])).unwrap();
+    let addresses = node.rpc("deriveaddresses", json!([info["descriptor"], [0, 0]])).unwrap();
+    let address: bitcoin::Address<_> = addresses[0].as_str().unwrap().parse().unwrap();
+    address.assume_checked().script_pubkey()
+}
+
 #[test]
 fn a_payment_to_a_watched_wallet_is_told_and_kept_over_a_restart() {
     let mut chain = ChainBuilder::new(5);
@@ -51,10 +60,7 @@ fn a_payment_to_a_watched_wallet_is_told_and_kept_over_a_restart() {
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     server.until("knows the watch", || (list(&server)["watches"][0]["scripts"] == 200).then_some(()));
 
-    let info = node.rpc("getdescriptorinfo", json!([format!("wpkh({TPUB}/0/*)")])).unwrap();
-    let addresses = node.rpc("deriveaddresses", json!([info["descriptor"], [0, 0]])).unwrap();
-    let address: bitcoin::Address<_> = addresses[0].as_str().unwrap().parse().unwrap();
-    let payment = Payment::to_script(address.assume_checked().script_pubkey(), 25_000);
+    let payment = Payment::to_script(first_script(&node), 25_000);
     chain.pay(&[payment, Payment::to_lock(Lock::new(Form::P2wpkh, 1), 1_000)]);
     chain.mine(1);
     chain.submit_to(&node).unwrap();
@@ -82,4 +88,113 @@ fn a_payment_to_a_watched_wallet_is_told_and_kept_over_a_restart() {
     assert!(done, "{said}");
     server.until("forgets the watch", || (list(&server)["watches"] == json!([])).then_some(()));
     assert_eq!(notices(&server), expected, "the log stays");
+}
+
+/// Takes requests of HTTP, and answers each with 200.
+struct Receiver {
+    listener: std::net::TcpListener,
+}
+
+impl Receiver {
+    fn new() -> Self {
+        Self { listener: std::net::TcpListener::bind("127.0.0.1:0").unwrap() }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/hook", self.listener.local_addr().unwrap())
+    }
+
+    /// Returns the id and the body of the next request.
+    fn take(&self) -> (String, Value) {
+        let (mut socket, _) = self.listener.accept().unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut bytes = Vec::new();
+        loop {
+            let mut piece = [0; 4096];
+            let count = socket.read(&mut piece).unwrap();
+            bytes.extend_from_slice(&piece[..count]);
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+            if body.len() == header("content-length:").parse::<usize>().unwrap() {
+                socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+                return (header("webhook-id:"), serde_json::from_str(body).unwrap());
+            }
+        }
+    }
+}
+
+/// A payment reaches a webhook and a command, also one that came while the receiver was away and the server was killed;
+/// the node's own port is refused as a target.
+#[test]
+fn a_payment_reaches_the_channels_of_its_watch_over_a_kill() {
+    let mut chain = ChainBuilder::new(5);
+    mix::mature(&mut chain);
+    let node = Bitcoind::start(Options::default()).unwrap();
+    chain.submit_to(&node).unwrap();
+    let mut server = Birdhouse::start(&node);
+    let (file, announced) = (server.dir().join("watches.toml"), server.dir().join("announced"));
+    let receiver = Receiver::new();
+    let script = first_script(&node);
+    let text = format!(
+        "explorer = \"http://explorer.example\"\n\
+         [[channel]]\nname = \"hook\"\nkind = \"webhook\"\nurl = \"{}\"\namounts = true\n\
+         secrets = [\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"]\n\
+         [[channel]]\nname = \"log\"\nkind = \"command\"\n\
+         command = [\"/bin/sh\", \"-c\", \"cat >> {announced}; echo >> {announced}\"]\n\
+         [[watch]]\nname = \"Till\"\nscript = \"{script:x}\"\nconfirmations = [1]\nchannels = [\"hook\", \"log\"]\n",
+        receiver.url(),
+        announced = announced.display(),
+    );
+    fs::write(&file, &text).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    server.signal(Signal::SIGHUP);
+    server.until("knows the watch", || (list(&server)["watches"][0]["scripts"] == 1).then_some(()));
+
+    let tested = std::thread::scope(|scope| {
+        let test = scope.spawn(|| server.run("watch", &["test", "hook"]));
+        let (_, body) = receiver.take();
+        assert_eq!(body["data"]["kind"], "test", "{body}");
+        test.join().unwrap()
+    });
+    assert!(tested.0, "{}", tested.1);
+    let pay = |chain: &mut ChainBuilder, sat| {
+        chain.pay(&[Payment::to_script(script.clone(), sat)]);
+        chain.mine(1);
+        chain.submit_to(&node).unwrap();
+    };
+    pay(&mut chain, 25_000);
+    let (first, body) = receiver.take();
+    assert_eq!((&body["data"]["received"], &body["data"]["watch"]), (&json!(25_000), &json!("Till")), "{body}");
+    server.until("runs the command", || {
+        fs::read_to_string(&announced).is_ok_and(|announced| announced.contains("Till")).then_some(())
+    });
+    let channels = server.until("shows the delivery", || {
+        let channels = list(&server)["channels"].clone();
+        (channels[0]["delivered"] == 2 && channels[0]["waiting"] == 0).then_some(channels)
+    });
+    assert_eq!(channels[0]["name"], "hook", "{channels}");
+
+    // Nobody accepts the next one before the server is killed.
+    pay(&mut chain, 30_000);
+    server.until("has the notice", || (list(&server)["notices"] == 2).then_some(()));
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    let server = Birdhouse::start_early_in(server.into_dir(), &node);
+    let second = loop {
+        let (id, body) = receiver.take();
+        if body["data"]["received"] == 30_000 {
+            break id;
+        }
+        assert_eq!(id, first, "only what may have been delivered before comes again: {body}");
+    };
+    assert_ne!(first, second);
+
+    let refused = text.replace(&receiver.url(), &format!("http://127.0.0.1:{}/", node.rpc_port()));
+    fs::write(&file, refused).unwrap();
+    server.signal(Signal::SIGHUP);
+    server.until("refuses the node's port", || {
+        let (_, said) = server.run("watch", &["test", "hook"]);
+        said.contains("the node's RPC").then_some(())
+    });
 }

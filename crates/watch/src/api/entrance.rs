@@ -42,7 +42,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time in which a client reads nothing of what is written to it.
 const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
-/// Headers of every answer: nothing is kept, framed, guessed or told to other sites.
+/// Headers of every answer: nothing is kept, framed, guessed or shown to other sites.
 const HEADERS: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

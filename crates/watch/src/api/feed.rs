@@ -2,7 +2,7 @@
 //!
 //! A stream of wallets goes from state to state: what it sends is the difference of the last snapshot that its client
 //! knows and the next one. The id of an event is that of the last `ChainTip`, which comes after all changes of its
-//! block, so a client that comes back with it misses nothing. It may be told again what was unconfirmed.
+//! block, so a client that comes back with it misses nothing. It may be announced again what was unconfirmed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

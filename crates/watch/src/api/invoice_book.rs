@@ -90,7 +90,7 @@ pub(super) struct InvoiceBook {
 #[derive(Debug, Default)]
 struct Known {
     by_script: HashMap<ScriptHash, u64>,
-    /// By number: the state that was told, and the end of the time to pay.
+    /// By number: the state that was announced, and the end of the time to pay.
     states: BTreeMap<u64, Short>,
 }
 
@@ -129,11 +129,10 @@ impl InvoiceBook {
 
     /// Returns an invoice.
     pub(super) fn get(&self, id: &InvoiceId) -> Result<Option<Invoice>> {
-        let found = self.state.read(|transaction| match invoices::number(transaction, id)? {
+        self.state.read(|transaction| match invoices::number(transaction, id)? {
             Some(number) => invoices::get(transaction, number),
             None => Ok(Ok(None)),
-        })?;
-        found
+        })?
     }
 
     /// Returns invoices before a number, the newest first.

@@ -38,6 +38,7 @@ pub(super) const LINES: &str = "application/jsonl; charset=utf-8";
 pub(super) const CSV: &str = "text/csv; charset=utf-8";
 pub(super) const EVENTS: &str = "text/event-stream";
 
+#[expect(clippy::unnecessary_wraps, reason = "an endpoint ends with one of these, and may fail before")]
 impl Reply {
     fn new(content: Content) -> Self {
         Self { status: StatusCode::OK, content, location: None }

@@ -57,8 +57,8 @@ impl Wish {
 }
 
 fn parsed<T: FromStr>(params: &Params, name: &str) -> Result<Vec<T>, Failure> {
-    let invalid = |_| Failure::bad_request(format!("Invalid {name}"));
-    let values = params.all_asked(name).take(VALUES_MAX).map(|text| text.parse().map_err(|_| ()).map_err(invalid));
+    let invalid = || Failure::bad_request(format!("Invalid {name}"));
+    let values = params.all_asked(name).take(VALUES_MAX).map(|text| text.parse().ok().ok_or_else(invalid));
     values.collect()
 }
 

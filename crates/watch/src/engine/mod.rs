@@ -1,22 +1,24 @@
 //! The difference of what the watches knew and what a snapshot says, as notices.
 //!
-//! State-based, so that nothing is missed or told twice: an update says which scripts to read again, and no more. For
-//! these the engine reads the history from the settled height on and the mempool, and compares with the open
+//! State-based, so that nothing is missed or announced twice: an update says which scripts to read again, and no more.
+//! For these the engine reads the history from the settled height on and the mempool, and compares with the open
 //! transactions. Notices and the new state are one transaction of `state`; after a failure the engine takes up the
 //! state as it was committed.
 //!
-//! While the tip of the index is lower than that of the last update, nothing is told: an index that was restored, or
-//! that applies a reorg, comes back to that height.
+//! While the tip of the index is lower than that of the last update, nothing is announced: an index that was restored,
+//! or that applies a reorg, comes back to that height.
 
 mod lines;
+mod scan_key;
 mod silent;
 mod step;
+mod view;
 mod watched;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use birdhouse_chain::source::BlockId;
-use birdhouse_chain::{Balance, ScriptHash, Snapshot, Touched, Tweaks, Update};
+use birdhouse_chain::{ScriptHash, Snapshot, Touched, Tweaks, Update};
 use bitcoin::Network;
 
 use crate::error::Result;
@@ -26,6 +28,7 @@ use crate::notice::Notice;
 use crate::state::{Changes, Routed, State};
 use crate::wallet::Position;
 use silent::Scans;
+pub use view::WatchView;
 use watched::{Moment, Watched};
 
 /// Blocks of one update beyond which it is a backlog.
@@ -51,27 +54,8 @@ struct Loaded {
     cursor: Option<BlockId>,
     /// Watches of the state that the file no longer has.
     gone: Vec<WatchName>,
-    /// True until the first update is told.
+    /// True until the first update is announced.
     is_new: bool,
-}
-
-/// A watch, for operators.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatchView {
-    /// Its name.
-    pub name: WatchName,
-    /// Kind of its source.
-    pub kind: &'static str,
-    /// Scripts that are watched.
-    pub scripts: usize,
-    /// The number after the last used script, of each branch.
-    pub used: Vec<u32>,
-    /// Its balance.
-    pub balance: Balance,
-    /// Transactions that may still change.
-    pub open: usize,
-    /// The reason why it says less than it should.
-    pub fault: Option<String>,
 }
 
 impl Engine {
@@ -87,7 +71,7 @@ impl Engine {
         self
     }
 
-    /// Replaces the watch file; from the next update on its watches are told.
+    /// Replaces the watch file; from the next update on its watches are announced.
     pub fn set_file(&mut self, file: WatchFile) {
         self.file = file;
         self.loaded = None;
@@ -108,7 +92,7 @@ impl Engine {
         Some(owned)
     }
 
-    /// Returns the block that was told last.
+    /// Returns the block that was announced last.
     pub fn cursor(&self) -> Option<BlockId> {
         self.loaded.as_ref().and_then(|loaded| loaded.cursor)
     }

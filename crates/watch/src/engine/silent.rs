@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use birdhouse_chain::{Found, Height, ScriptHash, Snapshot, Tweaks};
-use birdhouse_silentpayments::{Engine, Scanner, scan_key, taproot_key};
+use birdhouse_silentpayments::{Engine, scan_key, taproot_key};
 use bitcoin::hex::{DisplayHex as _, FromHex as _};
 use bitcoin::{ScriptBuf, consensus};
 
@@ -20,26 +20,6 @@ const CHUNK: u32 = 500;
 /// The tweaks of the chain, where they are indexed.
 pub(super) struct Scans<'a> {
     pub(super) tweaks: Option<&'a Tweaks>,
-}
-
-/// A scan key at work.
-#[derive(Default)]
-pub(super) struct Silent {
-    scanner: Option<Scanner>,
-    /// The next block to scan.
-    pub(super) scanned: u32,
-    /// The first unconfirmed transaction to scan.
-    arrival: u64,
-    /// Scripts found, in hexadecimal.
-    pub(super) found: Vec<String>,
-    /// The reason why it finds less than it should.
-    pub(super) fault: Option<String>,
-}
-
-impl std::fmt::Debug for Silent {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Silent").field("scanned", &self.scanned).finish_non_exhaustive()
-    }
 }
 
 impl Watched {
@@ -110,7 +90,7 @@ impl Watched {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(()),
             Err(birdhouse_chain::Error::Removed { .. }) => {
-                self.silent_fault("the node has removed the block of a silent payment: it is not told");
+                self.silent_fault("the node has removed the block of a silent payment: it is not announced");
                 return Ok(());
             }
             Err(error) => return Err(error.into()),

@@ -20,7 +20,7 @@ pub(super) enum Place {
     Absent,
 }
 
-/// The rules by which steps are told.
+/// The rules by which steps are announced.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules<'a> {
     /// Levels of confirmations, ascending.
@@ -39,11 +39,11 @@ pub(super) struct Step {
     /// The transaction from now on; `None` if it is gone.
     pub(super) open: Option<Open>,
     /// Notices, in this order, with the block of each.
-    pub(super) told: Vec<(NoticeKind, Option<BlockId>)>,
+    pub(super) announced: Vec<(NoticeKind, Option<BlockId>)>,
 }
 
 impl Rules<'_> {
-    /// The highest level that so many confirmations have.
+    /// The highest level that a transaction has reached.
     fn level(&self, place: Place) -> Option<u32> {
         let confirmations = match place {
             Place::Block(block) => (self.tip + 1).saturating_sub(block.height.0),
@@ -54,55 +54,55 @@ impl Rules<'_> {
     }
 }
 
-/// Takes a step. A transaction that is new has `told` of `None`.
+/// Takes a step. A transaction that is new has `announced` of `None`.
 pub(super) fn step(mut open: Open, place: Place, rules: Rules<'_>) -> Step {
-    let mut told = Vec::new();
+    let mut announced = Vec::new();
     let block = match place {
         Place::Block(block) => Some(block),
         _ => None,
     };
     if open.block.is_some() && open.block != block {
-        if open.told.is_some() {
-            told.push((NoticeKind::Reorganised, open.block));
+        if open.announced.is_some() {
+            announced.push((NoticeKind::Reorganised, open.block));
         }
-        open.told = open.told.map(|_| 0);
+        open.announced = open.announced.map(|_| 0);
     }
     match place {
         Place::Replaced { by } => {
-            if open.told.is_some() {
-                told.push((NoticeKind::Replaced { by }, None));
+            if open.announced.is_some() {
+                announced.push((NoticeKind::Replaced { by }, None));
             }
-            return Step { open: None, told };
+            return Step { open: None, announced };
         }
         Place::Absent => {
             open.block = None;
             let since = *open.absent_since.get_or_insert(rules.now);
             if rules.now.saturating_sub(since) >= rules.dropped_after_s {
-                if open.told.is_some() {
-                    told.push((NoticeKind::Dropped, None));
+                if open.announced.is_some() {
+                    announced.push((NoticeKind::Dropped, None));
                 }
-                return Step { open: None, told };
+                return Step { open: None, announced };
             }
-            return Step { open: Some(open), told };
+            return Step { open: Some(open), announced };
         }
         Place::Block(_) | Place::Mempool => open.absent_since = None,
     }
     open.block = block;
     let level = rules.level(place);
-    if level > open.told {
-        told.extend(level.map(|level| {
+    if level > open.announced {
+        announced.extend(level.map(|level| {
             let kind = if level == 0 { NoticeKind::Seen } else { NoticeKind::Confirmed { confirmations: level } };
             (kind, block)
         }));
-        open.told = level;
+        open.announced = level;
     }
-    Step { open: Some(open), told }
+    Step { open: Some(open), announced }
 }
 
-/// Takes a step of the past: nothing is told, and what it reaches counts as told.
+/// Takes a step of the past: nothing is announced, and what it reaches counts as announced.
 pub(super) fn step_silently(open: Open, place: Place, rules: Rules<'_>) -> Option<Open> {
     let mut open = step(open, place, rules).open?;
-    // A level that is still ahead is told; a payment of the past is known, whatever its levels.
-    open.told = open.told.or(Some(0));
+    // A level that is still ahead is announced; a payment of the past is known, whatever its levels.
+    open.announced = open.announced.or(Some(0));
     Some(open)
 }

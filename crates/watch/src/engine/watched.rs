@@ -6,9 +6,10 @@ use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{Balance, Confirmation, Error as ChainError, Height, ScriptHash, Snapshot};
 use bitcoin::{Network, OutPoint, Txid};
 
-use super::WatchView;
 use super::lines;
+use super::scan_key::Silent;
 use super::step::{Place, Rules, Step, step, step_silently};
+use super::view::WatchView;
 use crate::error::Result;
 use crate::file::{Directions, Source, WatchSettings};
 use crate::limits::{BACKLOG_MAX, GAP_MIN, SCRIPT_HISTORY_MAX, SETTLED_DEPTH};
@@ -33,7 +34,7 @@ pub(super) struct Watched {
     open: BTreeMap<Txid, Open>,
     /// As it is committed; `None` before the first sight.
     pub(super) record: Option<WatchRecord>,
-    pub(super) silent: super::silent::Silent,
+    pub(super) silent: Silent,
     /// The reason why the watch has no scripts.
     broken: Option<String>,
     pub(super) fault: Option<String>,
@@ -47,7 +48,7 @@ pub(super) struct Moment<'a> {
     pub(super) dropped_after_s: u64,
     pub(super) is_backlog: bool,
     pub(super) has_new_tip: bool,
-    /// True if the block that was told last is not in the chain.
+    /// True if the block that was announced last is not in the chain.
     pub(super) is_reorg: bool,
 }
 
@@ -71,7 +72,7 @@ impl Watched {
             balance: Balance::default(),
             open: open.into_iter().collect(),
             record,
-            silent: super::silent::Silent::default(),
+            silent: Silent::default(),
             broken,
             fault: None,
         };
@@ -138,13 +139,13 @@ impl Watched {
         self.resolve_outpoint(moment.at)?;
         let settled = self.record.as_ref().map_or_else(|| self.settled_at(moment), |record| record.settled);
         let found = self.read_scripts(moment, scripts, settled)?;
-        let mut told = self.step_all(moment, &found, changes)?;
+        let mut announced = self.step_all(moment, &found, changes)?;
         let settled = self.next_settled(moment, settled);
         self.settle(settled, changes);
         if is_first {
-            told = self.history(moment)?.into_iter().collect();
-        } else if moment.is_backlog && told.len() > BACKLOG_MAX {
-            told = vec![digest(&told)];
+            announced = self.history(moment)?.into_iter().collect();
+        } else if moment.is_backlog && announced.len() > BACKLOG_MAX {
+            announced = vec![digest(&announced)];
         }
         let record = WatchRecord {
             source: self.settings.source.text().to_owned(),
@@ -162,10 +163,10 @@ impl Watched {
             changes.watches.push((self.settings.name.clone(), Some(record.clone())));
             self.record = Some(record);
         }
-        Ok(told.into_iter().map(|told| self.routed(moment, told)).collect())
+        Ok(announced.into_iter().map(|announced| self.routed(moment, announced)).collect())
     }
 
-    /// The height below which nothing is told any more.
+    /// The height below which nothing is announced any more.
     fn settled_at(&self, moment: &Moment<'_>) -> u32 {
         let depth = self.settings.confirmations.iter().copied().max().unwrap_or(0).max(SETTLED_DEPTH);
         (moment.at.tip().height.0 + 1).saturating_sub(depth)
@@ -238,7 +239,7 @@ impl Watched {
             }
             Err(ChainError::TooLong { entries, max }) => {
                 self.fault = Some(format!(
-                    "a script has {entries} transactions in the last blocks, more than {max}: none of them is told"
+                    "a script has {entries} transactions in the last blocks, more than {max}: none of them is announced"
                 ));
                 count += entries;
             }
@@ -262,7 +263,7 @@ impl Watched {
         moment: &Moment<'_>,
         found: &BTreeMap<Txid, Option<Height>>,
         changes: &mut Changes,
-    ) -> Result<Vec<Told>> {
+    ) -> Result<Vec<Announced>> {
         let mut fresh = self.read_new(moment.at, found)?;
         let is_first = self.record.is_none();
         let name = self.settings.name.clone();
@@ -285,15 +286,16 @@ impl Watched {
             let lines = open.lines.clone();
             let spends = open.spends.clone();
             let next = if is_first {
-                Step { open: step_silently(open, place, rules), told: Vec::new() }
+                Step { open: step_silently(open, place, rules), announced: Vec::new() }
             } else {
                 step(open, place, rules)
             };
-            for (kind, block) in next.told {
+            for (kind, block) in next.announced {
                 let is_gone =
                     matches!(kind, NoticeKind::Reorganised | NoticeKind::Replaced { .. } | NoticeKind::Dropped);
-                let told = Told { txid: Some(*txid), kind, block, lines: lines.clone(), spends: spends.clone() };
-                if is_gone { gone.push(told) } else { here.push(told) }
+                let announced =
+                    Announced { txid: Some(*txid), kind, block, lines: lines.clone(), spends: spends.clone() };
+                if is_gone { gone.push(announced) } else { here.push(announced) }
             }
             if known != next.open.as_ref() {
                 changes.open.push((name.clone(), *txid, next.open.clone()));
@@ -304,8 +306,8 @@ impl Watched {
             };
         }
         fresh.clear();
-        let told = gone.into_iter().chain(in_order(here));
-        Ok(told.filter(|told| self.is_asked(told)).collect())
+        let announced = gone.into_iter().chain(in_order(here));
+        Ok(announced.filter(|announced| self.is_asked(announced)).collect())
     }
 
     /// Reads the transactions that are not open yet.
@@ -320,7 +322,8 @@ impl Watched {
             if is_other && !read.lines.is_partial {
                 continue;
             }
-            let open = Open { block: None, told: None, absent_since: None, spends: read.spends, lines: read.lines };
+            let open =
+                Open { block: None, announced: None, absent_since: None, spends: read.spends, lines: read.lines };
             fresh.insert(*txid, open);
         }
         Ok(fresh)
@@ -336,12 +339,12 @@ impl Watched {
         }
     }
 
-    /// True if the watch wants to be told.
-    fn is_asked(&self, told: &Told) -> bool {
-        if told.lines.is_partial {
+    /// True if the watch wants to be announced.
+    fn is_asked(&self, announced: &Announced) -> bool {
+        if announced.lines.is_partial {
             return true;
         }
-        let Amounts { received, spent } = told.lines.amounts;
+        let Amounts { received, spent } = announced.lines.amounts;
         let is_asked = match self.settings.directions {
             Directions::In => received > spent,
             Directions::Out => spent > 0,
@@ -351,7 +354,7 @@ impl Watched {
     }
 
     /// The digest of the past, where the watch asks for it.
-    fn history(&mut self, moment: &Moment<'_>) -> Result<Option<Told>> {
+    fn history(&mut self, moment: &Moment<'_>) -> Result<Option<Announced>> {
         let Some(from) = self.settings.history_from else { return Ok(None) };
         let mut all = BTreeSet::new();
         let mut amounts = Amounts::default();
@@ -375,11 +378,17 @@ impl Watched {
         }
         let transactions = u32::try_from(all.len()).unwrap_or(u32::MAX);
         let lines = Lines { amounts, is_partial: from > 0, ..Lines::default() };
-        Ok(Some(Told { txid: None, kind: NoticeKind::Digest { transactions }, block: None, lines, spends: Vec::new() }))
+        Ok(Some(Announced {
+            txid: None,
+            kind: NoticeKind::Digest { transactions },
+            block: None,
+            lines,
+            spends: Vec::new(),
+        }))
     }
 
-    fn routed(&self, moment: &Moment<'_>, told: Told) -> Routed {
-        let Told { txid, kind, block, lines, .. } = told;
+    fn routed(&self, moment: &Moment<'_>, announced: Announced) -> Routed {
+        let Announced { txid, kind, block, lines, .. } = announced;
         let notice = Notice {
             id: NoticeId::of(&[]),
             seq: 0,
@@ -408,7 +417,7 @@ impl Source {
 
 /// A notice in the making.
 #[derive(Debug)]
-struct Told {
+struct Announced {
     txid: Option<Txid>,
     kind: NoticeKind,
     block: Option<BlockId>,
@@ -417,18 +426,18 @@ struct Told {
 }
 
 /// One notice for many.
-fn digest(all: &[Told]) -> Told {
-    let txids: BTreeSet<Txid> = all.iter().filter_map(|told| told.txid).collect();
+fn digest(all: &[Announced]) -> Announced {
+    let txids: BTreeSet<Txid> = all.iter().filter_map(|announced| announced.txid).collect();
     let mut amounts = Amounts::default();
     let mut counted = BTreeSet::new();
-    for told in all.iter().filter(|told| counted.insert(told.txid)) {
-        amounts.received += told.lines.amounts.received;
-        amounts.spent += told.lines.amounts.spent;
+    for announced in all.iter().filter(|announced| counted.insert(announced.txid)) {
+        amounts.received += announced.lines.amounts.received;
+        amounts.spent += announced.lines.amounts.spent;
     }
     let transactions = u32::try_from(txids.len()).unwrap_or(u32::MAX);
-    let is_partial = all.iter().any(|told| told.lines.is_partial);
+    let is_partial = all.iter().any(|announced| announced.lines.is_partial);
     let lines = Lines { amounts, is_partial, ..Lines::default() };
-    Told { txid: None, kind: NoticeKind::Digest { transactions }, block: None, lines, spends: Vec::new() }
+    Announced { txid: None, kind: NoticeKind::Digest { transactions }, block: None, lines, spends: Vec::new() }
 }
 
 /// The place of a transaction in a snapshot.
@@ -462,19 +471,22 @@ fn place(at: &Snapshot, txid: Txid, open: &Open) -> Result<Place> {
 }
 
 /// Orders notices as their transactions follow each other: by height, the mempool last, and parents first.
-fn in_order(mut told: Vec<Told>) -> Vec<Told> {
-    told.sort_by_key(|told| told.block.map_or(u32::MAX, |block| block.height.0));
-    if told.len() > ORDERED_MAX {
-        return told;
+fn in_order(mut announced: Vec<Announced>) -> Vec<Announced> {
+    announced.sort_by_key(|announced| announced.block.map_or(u32::MAX, |block| block.height.0));
+    if announced.len() > ORDERED_MAX {
+        return announced;
     }
-    let mut waiting: BTreeSet<Option<Txid>> = told.iter().map(|told| told.txid).collect();
-    let mut ordered = Vec::with_capacity(told.len());
-    while !told.is_empty() {
-        let has_parent = |told: &Told| {
-            told.spends.iter().any(|spent| Some(spent.txid) != told.txid && waiting.contains(&Some(spent.txid)))
+    let mut waiting: BTreeSet<Option<Txid>> = announced.iter().map(|announced| announced.txid).collect();
+    let mut ordered = Vec::with_capacity(announced.len());
+    while !announced.is_empty() {
+        let has_parent = |announced: &Announced| {
+            announced
+                .spends
+                .iter()
+                .any(|spent| Some(spent.txid) != announced.txid && waiting.contains(&Some(spent.txid)))
         };
-        let next = told.iter().position(|told| !has_parent(told)).unwrap_or(0);
-        let next = told.remove(next);
+        let next = announced.iter().position(|announced| !has_parent(announced)).unwrap_or(0);
+        let next = announced.remove(next);
         waiting.remove(&next.txid);
         ordered.push(next);
     }

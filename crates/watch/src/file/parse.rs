@@ -38,6 +38,7 @@ impl std::fmt::Display for FileError {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct RawFile {
+    explorer: Option<String>,
     #[serde(default)]
     channel: Vec<Spanned<RawChannel>>,
     #[serde(default)]
@@ -136,6 +137,13 @@ impl WatchFile {
             }
             file.watches.push(watch);
         }
+        if let Some(url) = raw.explorer {
+            if !url.starts_with("http://") && !url.starts_with("https://") {
+                let message = "explorer is a URL such as http://192.0.2.7:8080".to_owned();
+                return Err(FileError { line: None, message });
+            }
+            file.explorer = Some(url);
+        }
         file.health = known(raw.health.channels, &channels).map_err(|message| FileError { line: None, message })?;
         if file.channels.len() > CHANNELS_MAX || file.watches.len() > WATCHES_MAX {
             let message = format!("a file has at most {WATCHES_MAX} watches and {CHANNELS_MAX} channels");
@@ -146,7 +154,7 @@ impl WatchFile {
 }
 
 fn line_of(text: &str, at: usize) -> usize {
-    text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+    text.as_bytes()[..at.min(text.len())].split(|byte| *byte == b'\n').count()
 }
 
 fn checked_name(name: &str) -> Result<(), String> {

@@ -11,8 +11,10 @@ pub struct WatchFile {
     pub channels: Vec<ChannelSettings>,
     /// Its watches.
     pub watches: Vec<WatchSettings>,
-    /// Channels that the state of the server itself is told on.
+    /// Channels for the state of the server itself.
     pub health: Vec<ChannelName>,
+    /// URL of an explorer, below which messages lead to `/tx/<txid>`.
+    pub explorer: Option<String>,
 }
 
 /// A way to a person or a program.
@@ -100,17 +102,17 @@ pub struct WatchSettings {
     pub source: Source,
     /// Unused scripts of each branch that are watched after the last used one.
     pub gap: u32,
-    /// Height from which its history is told, as one digest; `None`: the past is not told.
+    /// Height from which its history is announced, as one digest; `None`: the past is not announced.
     pub history_from: Option<u32>,
-    /// Payments that are told.
+    /// Payments that are announced.
     pub directions: Directions,
-    /// Least change of the balance that is told, in satoshis.
+    /// Least change of the balance that is announced, in satoshis.
     pub least_amount: u64,
-    /// Levels of confirmations that are told, ascending; 0 is the mempool.
+    /// Levels of confirmations that are announced, ascending; 0 is the mempool.
     pub confirmations: Vec<u32>,
     /// True for a wallet from which nobody should spend: a spend has the highest priority.
     pub is_cold: bool,
-    /// Channels that are told.
+    /// Channels for its notices.
     pub channels: Vec<ChannelName>,
 }
 
@@ -154,7 +156,7 @@ impl Source {
     }
 }
 
-/// Payments that are told.
+/// Payments that are announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Directions {

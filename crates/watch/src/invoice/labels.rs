@@ -27,6 +27,7 @@ pub(crate) enum LabelKind {
 }
 
 /// A label with the thing that has it.
+#[expect(clippy::struct_field_names, reason = "BIP 329 names the fields")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Label {
     /// The kind of the thing.

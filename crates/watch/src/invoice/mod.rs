@@ -51,7 +51,7 @@ pub(crate) struct Invoice {
     /// Payments that were seen, with the time of that.
     #[serde(default)]
     pub(crate) seen: Vec<SeenPayment>,
-    /// The state that was told last.
+    /// The state that was announced last.
     pub(crate) reported: InvoiceState,
 }
 

@@ -26,7 +26,7 @@ pub enum NoticeKind {
     Dropped,
     /// A reorg took its block from the chain.
     Reorganised,
-    /// Several changes told as one, with the sums of all.
+    /// Several changes announced as one, with the sums of all.
     Digest {
         /// Transactions in it.
         transactions: u32,

@@ -1,4 +1,4 @@
-//! Notices: one thing told of a watch. No I/O.
+//! Notices: one thing announced of a watch. No I/O.
 
 mod id;
 mod kind;
@@ -14,7 +14,7 @@ use crate::file::WatchName;
 pub use id::NoticeId;
 pub use kind::{Health, NoticeKind};
 
-/// One thing told of a watch. Its JSON is that of the log, of webhooks and of the API.
+/// One thing announced of a watch. Its JSON is that of the log, of webhooks and of the API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// Its id: the same in each delivery.

@@ -24,6 +24,7 @@ pub(crate) mod plain {
 pub(crate) mod optional {
     use super::{Deserialize as _, Deserializer, Display, FromStr, Serializer, parsed};
 
+    #[expect(clippy::ref_option, reason = "the signature that serde calls")]
     pub(crate) fn serialize<T: Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
         match value {
             Some(value) => serializer.collect_str(value),

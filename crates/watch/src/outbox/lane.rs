@@ -27,7 +27,7 @@ pub(super) struct Lane {
     pub(super) state: State,
     pub(super) render: Render,
     pub(super) tools: Tools,
-    /// Told of new entries.
+    /// Announced of new entries.
     pub(super) wake: Arc<Notify>,
 }
 

@@ -16,7 +16,7 @@ use crate::file::WatchName;
 use crate::notice::{Amounts, Notice, NoticeId, NoticeKind};
 use crate::state::{self, Routed};
 
-/// A notice that others can be told from by its number.
+/// A notice that others can be announced from by its number.
 pub(super) fn notice(number: u64, at: u64) -> Notice {
     Notice {
         id: NoticeId::of(&[]),

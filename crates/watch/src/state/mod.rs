@@ -79,7 +79,7 @@ impl State {
         self.read(log::next_seq)
     }
 
-    /// The block that was told last.
+    /// The block that was announced last.
     pub(crate) fn cursor(&self) -> Result<Option<BlockId>> {
         self.read(records::cursor)?
     }

@@ -1,5 +1,5 @@
 //! Tables of what the watches know: `open`: `watch, txid` -> an open transaction; `watches`: `watch` -> its window;
-//! `cursor`: `""` -> the block that was told last. Values are JSON.
+//! `cursor`: `""` -> the block that was announced last. Values are JSON.
 
 use birdhouse_chain::source::BlockId;
 use bitcoin::hashes::Hash as _;
@@ -23,9 +23,9 @@ pub(crate) struct Open {
     /// Its block; `None` in the mempool.
     #[serde(with = "text::block", default)]
     pub(crate) block: Option<BlockId>,
-    /// The highest level that was told or passed over.
+    /// The highest level that was announced or passed over.
     #[serde(default)]
-    pub(crate) told: Option<u32>,
+    pub(crate) announced: Option<u32>,
     /// Time since which neither mempool nor chain has it, in seconds since 1970.
     #[serde(default)]
     pub(crate) absent_since: Option<u64>,
@@ -55,7 +55,7 @@ pub(crate) struct WatchRecord {
     pub(crate) source: String,
     /// The number after the last used script, of each branch.
     pub(crate) used: Vec<u32>,
-    /// Blocks below are told, and never read again.
+    /// Blocks below are announced, and never read again.
     pub(crate) settled: u32,
     /// Scripts found by a scan key, in hexadecimal.
     #[serde(default)]
@@ -87,13 +87,12 @@ pub(super) fn apply(transaction: &WriteTransaction, changes: &Changes) -> Result
     let mut open = transaction.open_table(OPEN)?;
     let mut watches = transaction.open_table(WATCHES)?;
     for (watch, record) in &changes.watches {
-        match record {
-            Some(record) => watches.insert(watch.as_str(), encode(record).as_slice()).map(drop)?,
-            None => {
-                watches.remove(watch.as_str())?;
-                let all = (watch.as_str(), &[0; 32])..=(watch.as_str(), &[0xff; 32]);
-                open.retain_in(all, |_, _| false)?;
-            }
+        if let Some(record) = record {
+            watches.insert(watch.as_str(), encode(record).as_slice())?;
+        } else {
+            watches.remove(watch.as_str())?;
+            let all = (watch.as_str(), &[0; 32])..=(watch.as_str(), &[0xff; 32]);
+            open.retain_in(all, |_, _| false)?;
         }
     }
     for (watch, txid, record) in &changes.open {

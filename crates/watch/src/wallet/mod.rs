@@ -30,7 +30,7 @@ struct WalletBranch {
 #[derive(Debug)]
 enum BranchSource {
     /// Numbered scripts.
-    Ranged(Branch),
+    Ranged(Box<Branch>),
     /// Scripts that were added one by one.
     Listed(Vec<ScriptHash>),
 }
@@ -59,7 +59,7 @@ impl Wallet {
                         for described in &described {
                             let branch = Branch::new(described, &mut derivation).map_err(|_| no_script())?;
                             if branch.is_ranged() {
-                                wallet.push(BranchSource::Ranged(branch));
+                                wallet.push(BranchSource::Ranged(Box::new(branch)));
                             } else {
                                 let script = branch.script(0, &derivation).map_err(|_| no_script())?;
                                 wallet.list(vec![ScriptHash::of(script.as_bytes())]);

@@ -3,7 +3,7 @@
 use birdhouse_chain::ScriptHash;
 use birdhouse_testkit::tx::Payment;
 use bitcoin::consensus::encode::serialize_hex;
-use bitcoin::{Address, Network};
+use bitcoin::{Address, Amount, Network, SignedAmount};
 use serde_json::{Value, json};
 
 use crate::world::{Served, World, cold, shop_script, to_shop};
@@ -99,7 +99,7 @@ fn addresses_are_those_that_the_node_derives() {
 fn model(world: &World, addresses: &[String]) -> Vec<(String, Option<u32>, i64)> {
     let node = world.live.node();
     let mut found = Vec::new();
-    let sat = |value: &Value| (value.as_f64().unwrap() * 1e8).round() as i64;
+    let sat = |value: &Value| SignedAmount::from_btc(value.as_f64().unwrap()).unwrap().to_sat();
     let is_ours = |script: &Value| addresses.iter().any(|address| script["address"] == json!(address));
     let mut add = |tx: &Value, height: Option<u32>| {
         let mut change: Option<i64> = None;
@@ -212,7 +212,7 @@ fn transactions_and_outputs_are_those_of_the_node() {
     assert!(unspent.len() >= 5, "{unspent:?}");
     for output in unspent {
         let of_core = world.live.node().rpc("gettxout", json!([output["txid"], output["vout"]])).unwrap();
-        let value = (of_core["value"].as_f64().unwrap() * 1e8).round() as u64;
+        let value = Amount::from_btc(of_core["value"].as_f64().unwrap()).unwrap().to_sat();
         assert_eq!((json!(value), &of_core["scriptPubKey"]["address"]), (output["amount"].clone(), &output["address"]));
         let path = format!("/txo/{}/{}", output["txid"].as_str().unwrap(), output["vout"]);
         assert_eq!(server.json(&path), *output);

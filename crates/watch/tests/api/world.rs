@@ -89,6 +89,7 @@ pub(crate) struct Event {
     pub(crate) data: Value,
 }
 
+#[expect(clippy::disallowed_methods, reason = "the clock of the test")]
 fn clock() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
 }
@@ -138,7 +139,7 @@ pub(crate) fn to_shop(index: u32, sat: u64) -> Payment {
 }
 
 impl Fixed {
-    fn new(index: Arc<Index>, cold: ScriptBuf) -> Self {
+    fn new(index: Arc<Index>, cold: &ScriptBuf) -> Self {
         let mut branches = Vec::new();
         for (number, scripts) in (0..).zip(shop()) {
             let watch = WatchName::new("Shop");
@@ -195,7 +196,7 @@ impl World {
         let live = LiveNode::start(seed, SIZE, Options::default()).unwrap();
         let cold = live.wallet().script_pubkey(cold());
         let folder = Arc::new(tempfile::tempdir().unwrap());
-        let server = Served::start(live.node(), cold, folder, engine, beyond_gap);
+        let server = Served::start(live.node(), &cold, folder, engine, beyond_gap);
         Self { live, server }
     }
 
@@ -215,13 +216,13 @@ impl World {
         drop(server);
         change(folder.path());
         let cold = live.wallet().script_pubkey(cold());
-        let server = Served::start(live.node(), cold, folder, engine, BeyondGap::Refuse);
+        let server = Served::start(live.node(), &cold, folder, engine, BeyondGap::Refuse);
         Self { live, server }
     }
 }
 
 impl Served {
-    fn start(node: &Bitcoind, cold: ScriptBuf, folder: Arc<TempDir>, engine: Engine, beyond_gap: BeyondGap) -> Self {
+    fn start(node: &Bitcoind, cold: &ScriptBuf, folder: Arc<TempDir>, engine: Engine, beyond_gap: BeyondGap) -> Self {
         let address = format!("127.0.0.1:{}", node.rpc_port());
         let core = Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
         let source = Arc::new(BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap());
@@ -236,7 +237,7 @@ impl Served {
         let (wallets, state): (Arc<dyn Wallets>, State) = match engine {
             Engine::Fixed => (Arc::new(Fixed::new(Arc::clone(&index), cold)), State::open(&paths.state).unwrap()),
             Engine::File => {
-                std::fs::write(&paths.file, watch_file(&cold)).unwrap();
+                std::fs::write(&paths.file, watch_file(cold)).unwrap();
                 std::fs::set_permissions(&paths.file, Permissions::from_mode(0o600)).unwrap();
                 let watches = Watches::new(paths, Network::Regtest, Arc::clone(&index), runtime.handle().clone());
                 watches.reload().unwrap();
@@ -392,6 +393,7 @@ impl Got {
 }
 
 /// An event as BWT writes it.
+#[expect(clippy::needless_pass_by_value, reason = "a literal")]
 pub(crate) fn event(category: &str, params: Value) -> Value {
     json!({ "category": category, "params": params })
 }

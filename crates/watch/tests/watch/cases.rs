@@ -27,7 +27,7 @@ fn pay(world: &mut World, branch: u32, index: u32, sat: u64) -> Txid {
 }
 
 /// Kind, txid and amount received of each notice.
-fn told(notices: &[Notice]) -> Vec<(NoticeKind, Option<Txid>, u64)> {
+fn announced(notices: &[Notice]) -> Vec<(NoticeKind, Option<Txid>, u64)> {
     notices.iter().map(|notice| (notice.kind.clone(), notice.txid, notice.amounts.received)).collect()
 }
 
@@ -45,19 +45,19 @@ fn a_restored_wallet_is_found_a_hundred_ahead_and_its_window_slides() {
     world.index.sync(world.core()).unwrap();
     world.watch("w", &format!("descriptor = \"wpkh({TPUB}/<0;1>/*)\"\ntell-history = true"));
     let first = world.restart();
-    assert_eq!(told(&first), [(NoticeKind::Digest { transactions: 3 }, None, 35_000)]);
+    assert_eq!(announced(&first), [(NoticeKind::Digest { transactions: 3 }, None, 35_000)]);
     assert_eq!(first[0].balance.unwrap().confirmed, 35_000);
     assert_eq!(world.engine.as_ref().unwrap().watches()[0].used, [103, 8]);
     assert!(world.look().is_empty());
 
     // The window reaches 202, then 222; 224 is beyond until 222 is used.
     let near = pay(&mut world, 0, 122, 1_000);
-    assert_eq!(told(&world.sync()), [(NoticeKind::Seen, Some(near), 1_000)]);
+    assert_eq!(announced(&world.sync()), [(NoticeKind::Seen, Some(near), 1_000)]);
     let far = pay(&mut world, 0, 224, 2_000);
     assert!(world.sync().is_empty());
     let next = pay(&mut world, 0, 222, 3_000);
-    // The window now has 224, too, and what was paid to it is told with it.
-    let mut both = told(&world.sync());
+    // The window now has 224, too, and what was paid to it is announced with it.
+    let mut both = announced(&world.sync());
     both.sort_by_key(|(_, _, received)| *received);
     assert_eq!(both, [(NoticeKind::Seen, Some(far), 2_000), (NoticeKind::Seen, Some(next), 3_000)]);
     let view = &world.engine.as_ref().unwrap().watches()[0];
@@ -67,7 +67,7 @@ fn a_restored_wallet_is_found_a_hundred_ahead_and_its_window_slides() {
     // A restart tells nothing again, and goes on.
     assert!(world.restart().is_empty());
     world.live.mine().unwrap();
-    let mut all = told(&world.sync());
+    let mut all = announced(&world.sync());
     all.sort_by_key(|(_, _, received)| *received);
     let expected =
         [(confirmed(1), Some(near), 1_000), (confirmed(1), Some(far), 2_000), (confirmed(1), Some(next), 3_000)];
@@ -84,13 +84,13 @@ fn a_new_watch_says_nothing_of_the_past_and_all_of_what_comes() {
     world.watch("w", &format!("xpub = \"{TPUB}\"\nconfirmations = [0, 1, 2, 6]"));
     assert!(world.restart().is_empty());
     world.live.mine().unwrap();
-    let mut all = told(&world.sync());
+    let mut all = announced(&world.sync());
     all.sort_by_key(|(_, _, received)| *received);
     assert_eq!(all, [(confirmed(2), Some(old), 10_000), (confirmed(1), Some(waiting), 20_000)]);
-    // Blocks that come together are told as the highest level that they reach.
+    // Blocks that come together are announced as the highest level that they reach.
     world.live.mine_empty(5).unwrap();
     world.index.sync(world.core()).unwrap();
-    let mut all = told(&world.restart());
+    let mut all = announced(&world.restart());
     all.sort_by_key(|(_, _, received)| *received);
     assert_eq!(all, [(confirmed(6), Some(old), 10_000), (confirmed(6), Some(waiting), 20_000)]);
     // A watch that another source has taken the name of begins anew.
@@ -111,7 +111,7 @@ fn a_backlog_is_told_as_one_digest() {
     }
     world.index.sync(world.core()).unwrap();
     let all = world.restart();
-    assert_eq!(told(&all), [(NoticeKind::Digest { transactions: 60 }, None, 60_000)]);
+    assert_eq!(announced(&all), [(NoticeKind::Digest { transactions: 60 }, None, 60_000)]);
     assert_eq!(all[0].balance.unwrap().confirmed, 60_000);
     assert!(world.restart().is_empty());
 }
@@ -152,17 +152,17 @@ fn a_reorg_of_three_is_told_and_its_blocks_again() {
     world.live.mine().unwrap();
     world.live.mine_empty(2).unwrap();
     let all = world.sync();
-    assert_eq!(told(&all), [(confirmed(2), Some(txid), 10_000)]);
+    assert_eq!(announced(&all), [(confirmed(2), Some(txid), 10_000)]);
     let block = all[0].block;
     world.live.roll_back(3).unwrap();
     assert!(world.sync().is_empty(), "the chain is shorter than it was");
     world.live.mine_empty(4).unwrap();
     let all = world.sync();
-    assert_eq!(told(&all), [(NoticeKind::Reorganised, Some(txid), 10_000)]);
+    assert_eq!(announced(&all), [(NoticeKind::Reorganised, Some(txid), 10_000)]);
     assert_eq!(all[0].block, block);
     world.live.mine().unwrap();
     let again = world.sync();
-    assert_eq!(told(&again), [(confirmed(1), Some(txid), 10_000)]);
+    assert_eq!(announced(&again), [(confirmed(1), Some(txid), 10_000)]);
     assert_ne!(again[0].block, block);
     let log: Value = serde_json::to_value(world.log()).unwrap();
     assert_eq!(log.as_array().unwrap().len(), 3);

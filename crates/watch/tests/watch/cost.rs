@@ -17,7 +17,7 @@ const SCRIPTS_A_TRANSACTION: u32 = 5;
 
 fn cpu_ms() -> f64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
-    time.tv_sec() as f64 * 1e3 + time.tv_nsec() as f64 / 1e6
+    std::time::Duration::from(time).as_secs_f64() * 1e3
 }
 
 #[test]

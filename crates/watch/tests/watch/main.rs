@@ -1,4 +1,4 @@
-//! The engine on the index of a real node's chain, beside a naive model of what must be told.
+//! The engine on the index of a real node's chain, beside a naive model of what must be announced.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod cases;

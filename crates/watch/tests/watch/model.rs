@@ -1,5 +1,5 @@
 //! A naive model: compares two whole views of chain and mempool, which come from the node's own RPC, and says what must
-//! be told. Random changes, restarts at any moment, reorgs.
+//! be announced. Random changes, restarts at any moment, reorgs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,16 +25,19 @@ struct Seen {
 
 type View = BTreeMap<Txid, Seen>;
 
+/// A transaction, and height and hash of its block.
+type Placed<'a> = (Txid, &'a Transaction, Option<(u32, String)>);
+
 /// Every transaction of chain and mempool.
 struct All<'a> {
-    transactions: Vec<(Txid, &'a Transaction, Option<(u32, String)>)>,
+    transactions: Vec<Placed<'a>>,
     outputs: HashMap<OutPoint, &'a TxOut>,
     spenders: HashMap<OutPoint, Txid>,
 }
 
 impl<'a> All<'a> {
     fn of(ledger: &'a Ledger) -> Self {
-        let mut transactions: Vec<(Txid, &Transaction, Option<(u32, String)>)> = Vec::new();
+        let mut transactions: Vec<Placed<'_>> = Vec::new();
         for (height, mined) in (0..).zip(ledger.chain()) {
             let block = || Some((height, mined.hash.to_string()));
             transactions.extend(mined.txids.iter().zip(&mined.block.txdata).map(|(txid, tx)| (*txid, tx, block())));
@@ -65,12 +68,12 @@ impl<'a> All<'a> {
     }
 }
 
-/// The watch of one script, and what it was told.
+/// The watch of one script, and what it was announced.
 struct Model {
     name: String,
     script: ScriptBuf,
     known: View,
-    told: HashMap<Txid, Option<u32>>,
+    announced: HashMap<Txid, Option<u32>>,
 }
 
 impl Model {
@@ -82,7 +85,7 @@ impl Model {
     /// Notices of a change, in short, sorted.
     fn change(&mut self, all: &All<'_>, tip: u32) -> Vec<String> {
         let now = all.view(&self.script);
-        let mut told = Vec::new();
+        let mut announced = Vec::new();
         let line = |kind: String, txid: &Txid, at: Option<u32>, seen: &Seen| {
             let at = at.map(|at| format!("@{at}")).unwrap_or_default();
             format!("{} {kind} {}{at} +{} -{}", self.name, &txid.to_string()[..8], seen.received, seen.spent)
@@ -92,8 +95,8 @@ impl Model {
             if let Some((height, _)) = &before.block
                 && after.is_none_or(|after| after.block != before.block)
             {
-                told.push(line("reorganised".into(), txid, Some(*height), before));
-                self.told.insert(*txid, Some(0));
+                announced.push(line("reorganised".into(), txid, Some(*height), before));
+                self.announced.insert(*txid, Some(0));
             }
             if after.is_none() {
                 let by = before.inputs.iter().find_map(|input| all.spenders.get(input));
@@ -102,25 +105,25 @@ impl Model {
                     words.sort();
                     words.join(" ")
                 });
-                told.push(line(kind, txid, None, before));
-                self.told.remove(txid);
+                announced.push(line(kind, txid, None, before));
+                self.announced.remove(txid);
             }
         }
         for (txid, after) in &now {
             let level = Self::level(tip, after);
-            if level > self.told.get(txid).copied().flatten() {
+            if level > self.announced.get(txid).copied().flatten() {
                 let kind = match level {
                     Some(0) => "seen".into(),
                     Some(level) => format!("confirmed {level}"),
                     None => unreachable!("above None"),
                 };
-                told.push(line(kind, txid, after.block.as_ref().map(|(height, _)| *height), after));
-                self.told.insert(*txid, level);
+                announced.push(line(kind, txid, after.block.as_ref().map(|(height, _)| *height), after));
+                self.announced.insert(*txid, level);
             }
         }
         self.known = now;
-        told.sort();
-        told
+        announced.sort();
+        announced
     }
 }
 
@@ -132,25 +135,25 @@ fn run(seed: u64) {
         let script = world.live.wallet().script_pubkey(Lock::new(form, number));
         let name = format!("{form:?}-{number}");
         world.watch(&name, &format!("script = \"{script:x}\"\nconfirmations = [0, 1, 3]"));
-        models.push(Model { name, script, known: View::new(), told: HashMap::new() });
+        models.push(Model { name, script, known: View::new(), announced: HashMap::new() });
     }
     let ledger = world.live.ledger();
     let all = All::of(ledger);
     for model in &mut models {
         model.change(&all, ledger.height());
     }
-    assert_eq!(shorts(&world.restart()), [""; 0], "the past is not told");
+    assert_eq!(shorts(&world.restart()), [""; 0], "the past is not announced");
     let (mut rng, mut height, mut logged) = (Rng::new(seed), world.live.ledger().height(), Vec::new());
     let mut count = 0;
     for round in 0..MOVES {
         let made = world.live.random_move().unwrap();
         let is_killed = rng.per_mille(200);
-        let mut told = if is_killed { Vec::new() } else { world.sync() };
+        let mut announced = if is_killed { Vec::new() } else { world.sync() };
         if is_killed {
             world.index.sync(world.core()).unwrap();
-            told = world.restart();
+            announced = world.restart();
         }
-        // Below the height that was told last nothing is told: blocks are on their way.
+        // Below the height that was announced last nothing is announced: blocks are on their way.
         let expected: Vec<String> = if world.live.ledger().height() < height {
             Vec::new()
         } else {
@@ -159,12 +162,12 @@ fn run(seed: u64) {
             models.iter_mut().flat_map(|model| model.change(&all, height)).collect()
         };
         let mut expected = expected;
-        let mut found = shorts(&told);
+        let mut found = shorts(&announced);
         expected.sort();
         found.sort();
         assert_eq!(found, expected, "seed {seed}, round {round}, after {made:?}");
-        count += told.len();
-        logged.extend(told.iter().map(|notice| notice.id));
+        count += announced.len();
+        logged.extend(announced.iter().map(|notice| notice.id));
     }
     assert!(count > 100, "seed {seed}: {count} notices");
     let log: Vec<_> = world.log().iter().map(|notice| notice.id).collect();

@@ -36,20 +36,20 @@ fn silent_payments_are_told_from_the_mempool_to_a_reorg() {
     let second = payment(&mut world, 12, &receiver);
     world.sync();
     world.live.send(&first.transaction).unwrap();
-    let told = world.sync();
-    assert_eq!((told.len(), &told[0].kind), (1, &NoticeKind::Seen));
-    assert_eq!((told[0].txid, told[0].amounts.received), (Some(first.transaction.compute_txid()), 99_000));
+    let announced = world.sync();
+    assert_eq!((announced.len(), &announced[0].kind), (1, &NoticeKind::Seen));
+    assert_eq!((announced[0].txid, announced[0].amounts.received), (Some(first.transaction.compute_txid()), 99_000));
     // One that is first seen in a block, and after a restart.
     world.live.mine().unwrap();
     world.live.mine_these(vec![second.transaction.clone()]).unwrap();
     world.index.sync(world.core()).unwrap();
-    let told = world.restart();
-    assert_eq!(told.len(), 2, "{:?}", shorts(&told));
-    assert_eq!(told[1].txid, Some(second.transaction.compute_txid()));
-    assert_eq!(told[1].balance.unwrap().confirmed, 198_000);
+    let announced = world.restart();
+    assert_eq!(announced.len(), 2, "{:?}", shorts(&announced));
+    assert_eq!(announced[1].txid, Some(second.transaction.compute_txid()));
+    assert_eq!(announced[1].balance.unwrap().confirmed, 198_000);
     assert!(world.restart().is_empty());
     let height = world.live.ledger().height();
     world.live.branch(height - 1, vec![Vec::new(), Vec::new()]).unwrap();
-    let told = world.sync();
-    assert_eq!(told[0].kind, NoticeKind::Reorganised, "{:?}", shorts(&told));
+    let announced = world.sync();
+    assert_eq!(announced[0].kind, NoticeKind::Reorganised, "{:?}", shorts(&announced));
 }

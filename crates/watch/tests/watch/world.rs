@@ -1,5 +1,6 @@
 //! A node, an index of its chain, and an engine that follows it.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -66,7 +67,7 @@ impl World {
 
     /// Adds a watch, which the engine has from its next start on.
     pub(crate) fn watch(&mut self, name: &str, rest: &str) {
-        self.file += &format!("[[watch]]\nname = \"{name}\"\n{rest}\n");
+        writeln!(self.file, "[[watch]]\nname = \"{name}\"\n{rest}").unwrap();
     }
 
     fn state(&self) -> PathBuf {
@@ -102,16 +103,16 @@ impl World {
     /// Brings the index to the node, and tells its updates.
     pub(crate) fn sync(&mut self) -> Vec<Notice> {
         self.index.sync(&self.core).unwrap();
-        let mut told = Vec::new();
+        let mut announced = Vec::new();
         loop {
             match self.updates.try_recv() {
-                Ok(update) => told.extend(self.engine.as_mut().unwrap().update(&update, self.now).unwrap()),
+                Ok(update) => announced.extend(self.engine.as_mut().unwrap().update(&update, self.now).unwrap()),
                 Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Lagged(_)) => told.extend(self.look()),
+                Err(TryRecvError::Lagged(_)) => announced.extend(self.look()),
                 Err(TryRecvError::Closed) => unreachable!("the index lives"),
             }
         }
-        told
+        announced
     }
 
     /// Notices of the log as they are on the disk.

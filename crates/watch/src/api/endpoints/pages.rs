@@ -1,6 +1,7 @@
 //! Pages for the operator, whose browser asks for the token as a password: all wallets, one of them with its labels,
 //! and its transactions as CSV.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use birdhouse_chain::{Confirmation, Height, ScriptHash, Snapshot};
@@ -137,7 +138,7 @@ fn csv(question: &Question<'_>) -> Answer {
             let time = time.map(written).unwrap_or_default();
             let height = height.map(|height| height.to_string()).unwrap_or_default();
             let label = quoted(label.as_deref().unwrap_or_default());
-            text.push_str(&format!("{time},{height},{txid},{received},{spent},{label}\r\n"));
+            let _ = write!(text, "{time},{height},{txid},{received},{spent},{label}\r\n");
         }
         Ok(Some(text.into_bytes()).filter(|text| !text.is_empty()))
     })

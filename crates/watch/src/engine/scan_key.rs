@@ -1,0 +1,23 @@
+//! The scan key of a watch at work: how far it has scanned, and what it found.
+
+use birdhouse_silentpayments::Scanner;
+
+/// A scan key at work.
+#[derive(Default)]
+pub(super) struct Silent {
+    pub(super) scanner: Option<Scanner>,
+    /// The next block to scan.
+    pub(super) scanned: u32,
+    /// The first unconfirmed transaction to scan.
+    pub(super) arrival: u64,
+    /// Scripts found, in hexadecimal.
+    pub(super) found: Vec<String>,
+    /// The reason why it finds less than it should.
+    pub(super) fault: Option<String>,
+}
+
+impl std::fmt::Debug for Silent {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Silent").field("scanned", &self.scanned).finish_non_exhaustive()
+    }
+}
