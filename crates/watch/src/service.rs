@@ -187,6 +187,14 @@ impl Watches {
         Ok(state.insert(State::open(&self.inner.paths.state)?).clone())
     }
 
+    /// Copies the file of notices for a backup, if there is one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the copy cannot be written.
+    pub fn back_up(&self, target: &Path) -> Result<()> {
+        if self.inner.paths.state.exists() { self.open_state()?.copy_to(target) } else { Ok(()) }
+    }
+
     fn running(&self) -> Option<Arc<Running>> {
         self.inner.running.lock().clone()
     }

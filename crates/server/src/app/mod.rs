@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 
 pub(crate) use self::serve::serve;
 use crate::cluster::replicas;
-use crate::config::{NetworkName, Options};
+use crate::config::{NetworkName, Options, watch_files};
 use crate::index::{Setup, setup};
 use crate::operator::{Part, Stores, ctl, ops, public_endpoints};
 use crate::process::{Signals, file_limit};
@@ -106,7 +106,7 @@ impl App {
     /// Returns the watches, before their file is read; `None` without an index of this process's own.
     pub(crate) fn watches(&self, runtime: &Handle) -> Option<Watches> {
         let setup = self.bitcoin.as_ref()?;
-        let paths = Paths { file: self.watch_file.clone(), state: setup.index_dir.join("watch.redb") };
+        let paths = Paths { file: self.watch_file.clone(), state: setup.index_dir.join(watch_files::STATE) };
         Some(Watches::new(paths, setup.network, Arc::clone(&setup.index), runtime.clone()))
     }
 
@@ -114,14 +114,14 @@ impl App {
     fn surroundings(&self, relay: Option<&Arc<Relay>>) -> Surroundings {
         Surroundings {
             refused: self.refused.clone(),
-            key_file: self.data_dir.join("watch.nsec"),
+            key_file: self.data_dir.join(watch_files::KEY),
             relay: relay.map(|relay| Arc::new(services::WatchRelay(Arc::clone(relay))) as _),
             clock: Clock::system(),
         }
     }
 
     /// Returns the open stores.
-    pub(crate) fn stores(&self) -> Stores {
+    pub(crate) fn stores(&self, watches: Option<&Watches>) -> Stores {
         let of_files =
             |setup: &Arc<Setup>| Some((Part::Index, setup.index_dir.clone(), Arc::clone(setup.store.files()?)));
         let index = self.bitcoin.iter().filter_map(of_files);
@@ -132,7 +132,8 @@ impl App {
             .relay
             .iter()
             .filter_map(|relay| Some((Part::Relay, self.data_dir.join(relay::FOLDER), Arc::clone(relay.files()?))));
-        Stores { data_dir: self.data_dir.clone(), stores: index.chain(derived).chain(relay).collect() }
+        let stores = index.chain(derived).chain(relay).collect();
+        Stores { data_dir: self.data_dir.clone(), stores, watches: watches.cloned() }
     }
 }
 

@@ -22,7 +22,7 @@ use super::App;
 use super::reload::{self, Reload};
 use crate::cluster::replicas;
 use crate::index::Setup;
-use crate::operator::{Bitcoin, Control, NodeWatch, Shown, ctl, ops, status};
+use crate::operator::{Bitcoin, Control, NodeWatch, Shown, alarms, ctl, ops, status};
 use crate::process::{Level, Shutdown, systemd};
 use crate::services::{self, ELECTRUM, EXPLORER, OnPanic, RELAY, REST, Rates, SAMPLE_INTERVAL, Service, Shared};
 use crate::sockets::{BoundListener, Endpoint, welcome};
@@ -75,6 +75,7 @@ pub(crate) fn serve(
         let mut running: Vec<Running> = bound.services.list.iter().map(Running::start).collect();
         bound.serve_others(&control);
         start_tasks(app, &control, reload);
+        tokio::spawn(alarms::announce(Arc::clone(&control)));
         app.signals.serving();
         systemd::ready();
         let outcome = tokio::select! {
@@ -129,8 +130,8 @@ fn control(
         services: services.list.clone(),
         relay: services.relay.clone(),
         rules: Arc::clone(&services.rules),
+        stores: app.stores(watches.as_ref()),
         watches,
-        stores: app.stores(),
         reads: Arc::clone(reads),
         rates: Rates::default(),
         shown: Shown {

@@ -18,6 +18,7 @@ mod sizes;
 mod tables;
 mod values;
 mod warnings;
+pub(crate) mod watch_files;
 
 use std::env;
 use std::ffi::OsString;
@@ -533,7 +534,7 @@ impl Options {
             return Ok(file.clone());
         }
         let beside = self.config.as_deref().and_then(Path::parent).map(Path::to_path_buf);
-        Ok(beside.map_or_else(|| self.data_dir(), Ok)?.join("watches.toml"))
+        Ok(beside.map_or_else(|| self.data_dir(), Ok)?.join(watch_files::FILE))
     }
 
     /// Returns `true` if the settings enable the index and the server for wallets.

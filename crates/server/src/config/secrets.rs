@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use birdhouse_watch::api::{TOKEN_CHARS_MIN, Token};
 
-use crate::config::Options;
+use crate::config::{Options, watch_files};
 
 /// Variable in which systemd names the folder of a service's credentials.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
@@ -74,9 +74,6 @@ pub(crate) fn of_replicas(options: &Options) -> Result<Option<String>> {
     options.replica_secret_file.as_deref().map(read).transpose()
 }
 
-/// Name of the file in the data folder with the token of the API for programs.
-const WATCH_API_TOKEN: &str = "watch-api-token";
-
 /// Returns the token of the API for programs: that of the file that the settings name, else that of a file in the data
 /// folder, which is made if there is none. Only its owner may read it.
 ///
@@ -86,7 +83,7 @@ pub(crate) fn watch_api_token(options: &Options) -> Result<Token> {
     let path = if let Some(path) = &options.watch_api_token_file {
         path.clone()
     } else {
-        let path = options.data_dir()?.join(WATCH_API_TOKEN);
+        let path = options.data_dir()?.join(watch_files::API_TOKEN);
         make_token(&path)?;
         path
     };

@@ -4,6 +4,7 @@
 //! May use `services` and what that uses. No client comes here.
 
 mod accept;
+pub(crate) mod alarms;
 pub(crate) mod answer_text;
 mod connections;
 mod control;

@@ -32,6 +32,16 @@ pub(crate) const FORK_ADVICE: &str = "Find out which chain the node follows: its
 
 /// Reads the state of every part.
 pub(super) fn status(control: &Control) -> Status {
+    let mut status = of_server(control);
+    status.warnings.extend(control.watches.iter().flat_map(|watches| watch::warnings(&watches.status())));
+    let advice = "Change the configuration, or ignore this.";
+    let of_settings = control.shown.warnings.iter();
+    status.warnings.extend(of_settings.map(|text| Warning { text: text.clone(), advice: advice.to_owned() }));
+    status
+}
+
+/// Reads the state of every part, without warnings about settings and watches.
+pub(super) fn of_server(control: &Control) -> Status {
     let (state, now) = (control.state(), Instant::now());
     let rates = control.rates.per_second(now, &counts(&state, control));
     let memory = state.usage.map(|usage| (usage.rss_bytes, usage.peak_rss_bytes)).unzip();
@@ -60,13 +70,9 @@ pub(super) fn status(control: &Control) -> Status {
         service.overview.show(&mut status, rates);
     }
     status.warnings = warnings(&status);
-    let advice = "Change the configuration, or ignore this.";
     if let Some(text) = control.bitcoin.as_ref().and_then(fork) {
         status.warnings.push(Warning { text, advice: FORK_ADVICE.to_owned() });
     }
-    status.warnings.extend(control.watches.iter().flat_map(|watches| watch::warnings(&watches.status())));
-    let of_settings = control.shown.warnings.iter();
-    status.warnings.extend(of_settings.map(|text| Warning { text: text.clone(), advice: advice.to_owned() }));
     status
 }
 

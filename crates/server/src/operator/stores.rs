@@ -9,9 +9,10 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 use birdhouse_chain::TABLES;
 use birdhouse_store::{Error, Scrub, SegmentOptions, SegmentStore, Store as _, Table};
+use birdhouse_watch::Watches;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::config::Options;
+use crate::config::{Options, watch_files};
 use crate::index::{derived, setup};
 use crate::process::private;
 use crate::process::users::OtherUser;
@@ -29,6 +30,8 @@ const CERTIFICATE: &str = "electrum-tls.pem";
 pub(crate) struct Stores {
     pub(crate) data_dir: PathBuf,
     pub(crate) stores: Vec<(Part, PathBuf, Arc<SegmentStore>)>,
+    /// The watches of a running server.
+    pub(crate) watches: Option<Watches>,
 }
 
 /// A part of the data with a store of its own.
@@ -146,7 +149,7 @@ impl Stores {
         if stores.is_empty() {
             bail!("found no data in {}; set --data-dir and --network", data_dir.display());
         }
-        Ok(Self { data_dir, stores })
+        Ok(Self { data_dir, stores, watches: None })
     }
 
     /// Returns the memory of what the log of each store has alone.
@@ -190,14 +193,30 @@ impl Stores {
             done.proved_bytes += prove(*part, &target, pace)?;
             done.parts.push(*part);
         }
-        copy_if_present(&self.data_dir, folder, Path::new(CERTIFICATE))?;
+        for file in [CERTIFICATE, watch_files::FILE, watch_files::KEY, watch_files::API_TOKEN] {
+            copy_if_present(&self.data_dir, folder, Path::new(file))?;
+        }
         for (part, from, _) in &self.stores {
             if done.parts.contains(part) {
                 let folder_of_part = from.strip_prefix(&self.data_dir).unwrap_or(from);
                 copy_if_present(&self.data_dir, folder, &folder_of_part.join(rules::FILE))?;
+                self.copy_notices(folder, &folder_of_part.join(watch_files::STATE))?;
             }
         }
         Ok(done)
+    }
+}
+
+impl Stores {
+    /// Copies the file of notices, which a running server has open.
+    fn copy_notices(&self, folder: &Path, file: &Path) -> Result<()> {
+        match &self.watches {
+            Some(watches) if self.data_dir.join(file).exists() => {
+                let copied = watches.back_up(&folder.join(file));
+                copied.with_context(|| format!("failed to copy {} to {}", file.display(), folder.display()))
+            }
+            _ => copy_if_present(&self.data_dir, folder, file),
+        }
     }
 }
 

@@ -69,6 +69,14 @@ fn a_payment_to_a_watched_wallet_is_told_and_kept_over_a_restart() {
     assert_eq!(list(&server)["watches"][0]["confirmed_sat"], 25_000);
     assert!(server.get("/metrics").body.contains("birdhouse_watch_notices_total 1"));
 
+    // A backup beside the running server has the file of watches and what it announced.
+    let folder = tempfile::tempdir().unwrap();
+    let (done, said) = server.run("backup", &[folder.path().join("copy").to_str().unwrap()]);
+    assert!(done, "{said}");
+    let restored = Birdhouse::start_in(&folder.path().join("copy"), &node, &[]);
+    restored.until("has the watch", || (list(&restored)["watches"][0]["confirmed_sat"] == 25_000).then_some(()));
+    assert_eq!(notices(&restored), expected, "nothing is announced again");
+
     // A file with a mistake changes nothing, and is found by doctor.
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     server.signal(Signal::SIGHUP);

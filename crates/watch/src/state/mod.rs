@@ -119,6 +119,20 @@ impl State {
         run().map_err(|error| self.failed(error))
     }
 
+    /// Copies the file as it was committed last; nothing is committed meanwhile.
+    ///
+    /// # Errors
+    /// Failures of the disk.
+    pub(crate) fn copy_to(&self, target: &Path) -> Result<()> {
+        let copy = || -> Result<(), redb::Error> {
+            // Holds off every other writer, and is never committed.
+            let _held = self.database.begin_write()?;
+            std::fs::copy(&self.path, target)?;
+            Ok(())
+        };
+        copy().map_err(|error| self.failed(error))
+    }
+
     /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path

@@ -1,0 +1,117 @@
+//! The warnings of the server as notices, for the channels that `[health]` of the watch file names.
+//!
+//! A warning is announced once it has stood for two looks, and its end once it has been gone for two: what comes and
+//! goes within half a minute is nobody's business.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use birdhouse_dashboard::Warning;
+use birdhouse_watch::{Health, Watches};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use super::control::Control;
+use super::status;
+
+/// Time between two looks.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// Looks after which a change counts.
+const STEADY: u32 = 2;
+/// Subject of the notices.
+const SUBJECT: &str = "server";
+
+/// The warnings that stand, by their advice: there is one for each kind of trouble, while texts have figures that
+/// change.
+#[derive(Debug, Default)]
+struct Alarms(BTreeMap<String, Alarm>);
+
+#[derive(Debug)]
+struct Alarm {
+    text: String,
+    /// The last looks that saw the opposite of what was announced.
+    changed: u32,
+    is_announced: bool,
+}
+
+/// Announces warnings for as long as the future is polled.
+pub(crate) async fn announce(control: Arc<Control>) {
+    let Some(watches) = control.watches.clone() else { return };
+    let mut alarms = Alarms::default();
+    loop {
+        sleep(INTERVAL).await;
+        if watches.file().health.is_empty() {
+            continue;
+        }
+        let control = Arc::clone(&control);
+        let Ok(status) = spawn_blocking(move || status::of_server(&control)).await else { return };
+        alarms.look(&status.warnings).into_iter().for_each(|health| tell(&watches, health));
+    }
+}
+
+fn tell(watches: &Watches, health: Health) {
+    if let Err(error) = watches.tell_health(health) {
+        tracing::warn!(%error, "failed to announce a warning of the server");
+    }
+}
+
+impl Alarms {
+    /// Takes the warnings of a look, and returns what is to be announced.
+    fn look(&mut self, warnings: &[Warning]) -> Vec<Health> {
+        for Warning { text, advice } in warnings {
+            let alarm =
+                self.0.entry(advice.clone()).or_insert(Alarm { text: String::new(), changed: 0, is_announced: false });
+            alarm.text = format!("{text} {advice}");
+        }
+        let mut announced = Vec::new();
+        for (advice, alarm) in &mut self.0 {
+            let stands = warnings.iter().any(|warning| warning.advice == *advice);
+            alarm.changed = if stands == alarm.is_announced { 0 } else { alarm.changed + 1 };
+            if alarm.changed == STEADY {
+                (alarm.changed, alarm.is_announced) = (0, stands);
+                announced.push(Health { subject: SUBJECT.into(), text: alarm.text.clone(), is_over: !stands });
+            }
+        }
+        self.0.retain(|advice, alarm| alarm.is_announced || warnings.iter().any(|warning| warning.advice == *advice));
+        announced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warning(text: &str, advice: &str) -> Warning {
+        Warning { text: text.into(), advice: advice.into() }
+    }
+
+    fn looks(alarms: &mut Alarms, warnings: &[Warning]) -> Vec<(String, bool)> {
+        alarms.look(warnings).into_iter().map(|health| (health.text, health.is_over)).collect()
+    }
+
+    #[test]
+    fn a_warning_that_stays_is_announced_once_and_so_is_its_end() {
+        let mut alarms = Alarms::default();
+        let full = |left: u32| [warning(&format!("{left} kB are left."), "Make room.")];
+        assert_eq!(looks(&mut alarms, &full(9)), []);
+        assert_eq!(looks(&mut alarms, &full(8)), [("8 kB are left. Make room.".into(), false)]);
+        assert_eq!(looks(&mut alarms, &full(7)), []);
+        assert_eq!(looks(&mut alarms, &[]), []);
+        assert_eq!(looks(&mut alarms, &full(6)), [], "not gone for two looks");
+        assert_eq!(looks(&mut alarms, &[]), []);
+        assert_eq!(looks(&mut alarms, &[]), [("6 kB are left. Make room.".into(), true)]);
+        assert_eq!(looks(&mut alarms, &[]), []);
+        assert!(alarms.0.is_empty());
+    }
+
+    #[test]
+    fn what_comes_and_goes_is_not_announced() {
+        let mut alarms = Alarms::default();
+        for _ in 0..3 {
+            assert_eq!(looks(&mut alarms, &[warning("The node is silent.", "Look at it.")]), []);
+            assert_eq!(looks(&mut alarms, &[]), []);
+        }
+        assert!(alarms.0.is_empty());
+    }
+}
