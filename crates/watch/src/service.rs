@@ -50,8 +50,10 @@ struct Inner {
     delivery: OnceLock<Channels>,
     /// The file of notices, once somebody needs it.
     state: Mutex<Option<State>>,
-    /// Everything that runs, once the file has a watch or a channel.
+    /// Everything that runs, once the file has a watch or a channel. Held for no longer than a clone takes.
     running: Mutex<Option<Arc<Running>>>,
+    /// Held while the file is read and put to work, which waits for an update under way.
+    reloading: Mutex<()>,
 }
 
 /// The files of watches.
@@ -123,6 +125,7 @@ impl Watches {
                 delivery: OnceLock::new(),
                 state: Mutex::default(),
                 running: Mutex::default(),
+                reloading: Mutex::default(),
             }),
         }
     }
@@ -144,13 +147,18 @@ impl Watches {
     /// The file has a mistake, or the state cannot be opened.
     pub fn reload(&self) -> Result<()> {
         let inner = &self.inner;
-        let file = WatchFile::read(&inner.paths.file, inner.network)?.unwrap_or_default();
-        let channels = inner.open_channels(&file)?;
-        let mut running = inner.running.lock();
-        if let Some(running) = &*running {
+        let _one_at_a_time = inner.reloading.lock();
+        let file = WatchFile::read(&inner.paths.file, inner.network)?;
+        if let Some(running) = self.running() {
+            // An empty file is a decision; a missing one may be a disk that is not there.
+            let missing = || Error::File(format!("{} is missing; the watches go on", inner.paths.file.display()));
+            let file = file.ok_or_else(missing)?;
+            let channels = inner.open_channels(&file)?;
             running.set_file(file);
-            return inner.deliver(running, channels);
+            return inner.deliver(&running, channels);
         }
+        let file = file.unwrap_or_default();
+        let channels = inner.open_channels(&file)?;
         if file == WatchFile::default() {
             return Ok(());
         }
@@ -171,7 +179,7 @@ impl Watches {
         });
         inner.deliver(&started, channels)?;
         inner.runtime.spawn(Arc::clone(&started).follow());
-        *running = Some(started);
+        *inner.running.lock() = Some(started);
         Ok(())
     }
 
@@ -192,7 +200,7 @@ impl Watches {
     /// # Errors
     /// The file cannot be read, or the copy cannot be written.
     pub fn back_up(&self, target: &Path) -> Result<()> {
-        if self.inner.paths.state.exists() { self.open_state()?.copy_to(target) } else { Ok(()) }
+        if self.inner.paths.state.exists() { self.open_state()?.back_up(target) } else { Ok(()) }
     }
 
     fn running(&self) -> Option<Arc<Running>> {
@@ -391,8 +399,11 @@ impl Running {
         if *self.file.read() == file {
             return;
         }
-        self.file.write().clone_from(&file);
-        self.engine.lock().set_file(file);
+        // In this order: what is announced meanwhile is of the old file, and shown as such.
+        let mut engine = self.engine.lock();
+        engine.set_file(file.clone());
+        *self.file.write() = file;
+        drop(engine);
         self.changed.notify_one();
     }
 
@@ -438,6 +449,10 @@ impl Running {
                 updates = self.index.updates();
                 next = Next::Look;
                 continue;
+            }
+            if matches!(next, Next::Look) {
+                // What waits is older than the snapshot.
+                updates = self.index.updates();
             }
             let running = Arc::clone(&self);
             let announced = tokio::task::spawn_blocking(move || running.tell(&next)).await;

@@ -132,8 +132,8 @@ impl App {
             .relay
             .iter()
             .filter_map(|relay| Some((Part::Relay, self.data_dir.join(relay::FOLDER), Arc::clone(relay.files()?))));
-        let stores = index.chain(derived).chain(relay).collect();
-        Stores { data_dir: self.data_dir.clone(), stores, watches: watches.cloned() }
+        let open = index.chain(derived).chain(relay).collect();
+        Stores { data_dir: self.data_dir.clone(), open, watches: watches.cloned() }
     }
 }
 

@@ -24,8 +24,8 @@ impl Reload {
     pub(crate) async fn serve(self, signals: Signals) {
         loop {
             signals.reloaded().await;
-            if let Some(watches) = &self.watches {
-                read_watches(watches);
+            if let Some(watches) = self.watches.clone() {
+                let _ = tokio::task::spawn_blocking(move || read_watches(&watches)).await;
             }
             match self.read() {
                 Ok(()) => tracing::info!(

@@ -117,7 +117,7 @@ fn control_of(service: Arc<dyn Service>, folder: &Path) -> Control {
         watches: None,
         rules: Arc::new(RuleBook::in_memory()),
         relay: None,
-        stores: Stores { data_dir: folder.to_owned(), stores: Vec::new(), watches: None },
+        stores: Stores { data_dir: folder.to_owned(), open: Vec::new(), watches: None },
         reads: Arc::new(Reads::new(1, 1, 1)),
         rates: Rates::default(),
         shown: Shown::default(),

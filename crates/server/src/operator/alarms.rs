@@ -44,9 +44,12 @@ pub(crate) async fn announce(control: Arc<Control>) {
         if watches.file().health.is_empty() {
             continue;
         }
-        let control = Arc::clone(&control);
-        let Ok(status) = spawn_blocking(move || status::of_server(&control)).await else { return };
-        alarms.look(&status.warnings).into_iter().for_each(|health| tell(&watches, health));
+        let of_server = Arc::clone(&control);
+        let Ok(status) = spawn_blocking(move || status::of_server(&of_server)).await else { return };
+        let (announced, watches) = (alarms.look(&status.warnings), watches.clone());
+        if spawn_blocking(move || announced.into_iter().for_each(|health| tell(&watches, health))).await.is_err() {
+            return;
+        }
     }
 }
 

@@ -127,6 +127,10 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
         }
         Ok(ControlCommand::OfferPrune { keep_bytes }) => with_pruner(control, *keep_bytes, Pruner::offer).await,
         Ok(ControlCommand::Prune { keep_bytes }) => with_pruner(control, *keep_bytes, Pruner::prune).await,
+        Ok(ControlCommand::ReloadWatches) => {
+            let watches = control.watches.clone();
+            at_length(move || watch::reload(watches.as_ref())).await
+        }
         Ok(ControlCommand::TestChannel { channel }) => {
             let (channel, watches) = (channel.clone(), control.watches.clone());
             at_length(move || watch::test(watches.as_ref(), &channel)).await
@@ -208,12 +212,10 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
         ControlCommand::Unallow(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Allow)?),
         ControlCommand::Banned => Answer::Ok(rules::list(control)),
         ControlCommand::Reports => Answer::Ok(reports::list(control)?),
-        ControlCommand::Watches | ControlCommand::Notices { .. } | ControlCommand::ReloadWatches => {
-            match &control.watches {
-                None => Answer::Error(watch::NO_INDEX.into()),
-                Some(watches) => Answer::Ok(watch::execute(watches, command)?),
-            }
-        }
+        ControlCommand::Watches | ControlCommand::Notices { .. } => match &control.watches {
+            None => Answer::Error(watch::NO_INDEX.into()),
+            Some(watches) => Answer::Ok(watch::execute(watches, command)?),
+        },
         ControlCommand::Stop => {
             tracing::info!("stopping for the operator");
             Answer::Ok(json!({ "stopping": true }))
@@ -222,6 +224,7 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
         | ControlCommand::Backup { .. }
         | ControlCommand::OfferPrune { .. }
         | ControlCommand::Prune { .. }
+        | ControlCommand::ReloadWatches
         | ControlCommand::TestChannel { .. } => unreachable!("they take long"),
     })
 }

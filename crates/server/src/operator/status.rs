@@ -185,7 +185,7 @@ fn slow_kind(protocol: &str, kind: &Slow) -> SlowKind {
 /// Returns the bytes of all tables, those of one sort together, the largest first.
 fn disk(stores: &Stores) -> Vec<TableSize> {
     let mut sizes: BTreeMap<(&'static str, String), u64> = BTreeMap::new();
-    for (part, folder, store) in &stores.stores {
+    for (part, folder, store) in &stores.open {
         // A size that cannot be read is left out: the page is about everything else, too.
         for (table, bytes) in store.sizes().unwrap_or_default() {
             // `script.3` is the table of a slot.

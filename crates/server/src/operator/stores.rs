@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 use birdhouse_chain::TABLES;
 use birdhouse_store::{Error, Scrub, SegmentOptions, SegmentStore, Store as _, Table};
-use birdhouse_watch::Watches;
+use birdhouse_watch::{State, Watches};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::config::{Options, watch_files};
@@ -29,7 +29,7 @@ const CERTIFICATE: &str = "electrum-tls.pem";
 #[derive(Clone)]
 pub(crate) struct Stores {
     pub(crate) data_dir: PathBuf,
-    pub(crate) stores: Vec<(Part, PathBuf, Arc<SegmentStore>)>,
+    pub(crate) open: Vec<(Part, PathBuf, Arc<SegmentStore>)>,
     /// The watches of a running server.
     pub(crate) watches: Option<Watches>,
 }
@@ -149,18 +149,18 @@ impl Stores {
         if stores.is_empty() {
             bail!("found no data in {}; set --data-dir and --network", data_dir.display());
         }
-        Ok(Self { data_dir, stores, watches: None })
+        Ok(Self { data_dir, open: stores, watches: None })
     }
 
     /// Returns the memory of what the log of each store has alone.
     pub(super) fn unflushed_bytes(&self) -> Vec<(Part, u64)> {
-        self.stores.iter().map(|(part, _, store)| (*part, store.unflushed_bytes())).collect()
+        self.open.iter().map(|(part, _, store)| (*part, store.unflushed_bytes())).collect()
     }
 
     /// Reads all files and proves their checksums.
     pub(crate) fn check(&self, pace: Pace) -> Result<Checked> {
         let mut checked = Checked::default();
-        for (part, _, store) in &self.stores {
+        for (part, _, store) in &self.open {
             store.scrub(&mut Paced { pace, part: *part, since: Instant::now(), checked: &mut checked })?;
         }
         Ok(checked)
@@ -172,7 +172,7 @@ impl Stores {
             bail!("failed to back up to {}: the folder is not empty; choose a new one", folder.display());
         }
         let mut published = Vec::new();
-        for store in &self.stores {
+        for store in &self.open {
             if store.2.manifest()?.is_some() {
                 published.push(store);
             }
@@ -196,7 +196,7 @@ impl Stores {
         for file in [CERTIFICATE, watch_files::FILE, watch_files::KEY, watch_files::API_TOKEN] {
             copy_if_present(&self.data_dir, folder, Path::new(file))?;
         }
-        for (part, from, _) in &self.stores {
+        for (part, from, _) in &self.open {
             if done.parts.contains(part) {
                 let folder_of_part = from.strip_prefix(&self.data_dir).unwrap_or(from);
                 copy_if_present(&self.data_dir, folder, &folder_of_part.join(rules::FILE))?;
@@ -210,13 +210,15 @@ impl Stores {
 impl Stores {
     /// Copies the file of notices, which a running server has open.
     fn copy_notices(&self, folder: &Path, file: &Path) -> Result<()> {
-        match &self.watches {
-            Some(watches) if self.data_dir.join(file).exists() => {
-                let copied = watches.back_up(&folder.join(file));
-                copied.with_context(|| format!("failed to copy {} to {}", file.display(), folder.display()))
-            }
-            _ => copy_if_present(&self.data_dir, folder, file),
+        let (from, to) = (self.data_dir.join(file), folder.join(file));
+        if !from.exists() {
+            return Ok(());
         }
+        let copied = match &self.watches {
+            Some(watches) => watches.back_up(&to),
+            None => State::open(&from).and_then(|state| state.back_up(&to)),
+        };
+        copied.with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))
     }
 }
 

@@ -22,13 +22,17 @@ pub(super) fn test(watches: Option<&Watches>, channel: &str) -> Result<Value> {
     Ok(json!({ "delivered": channel }))
 }
 
+/// Reads the watch file again. Waits for an update under way.
+pub(super) fn reload(watches: Option<&Watches>) -> Result<Value> {
+    let watches = watches.context(NO_INDEX)?;
+    watches.reload()?;
+    let file = watches.file();
+    Ok(json!({ "watches": file.watches.len(), "channels": file.channels.len() }))
+}
+
 /// Executes a command about watches.
 pub(super) fn execute(watches: &Watches, command: &ControlCommand) -> Result<Value> {
     Ok(match command {
-        ControlCommand::ReloadWatches => {
-            watches.reload()?;
-            json!({ "watches": watches.file().watches.len(), "channels": watches.file().channels.len() })
-        }
         ControlCommand::Notices { from, count } => {
             let count = (*count).min(NOTICES_MAX);
             let newest = || (watches.status().notices + 1).saturating_sub(u64::from(count));

@@ -26,6 +26,8 @@ use crate::limits::{
 use crate::state::State;
 use crate::state::invoices::{self, StoredReserve};
 
+/// The greatest number of an address that a restore may name: a typing error must not end the wallet.
+const RESUME_MAX: u32 = 1 << 30;
 /// All satoshis that there will be.
 const AMOUNT_MAX: u64 = 2_100_000_000_000_000;
 /// Time after the end of an unpaid invoice in which payments are still noticed by themselves, in seconds.
@@ -158,7 +160,7 @@ impl InvoiceBook {
         now: u64,
     ) -> Result<Made, Failure> {
         let order = checked(order)?;
-        let branch = book.branch(&order.wallet)?;
+        let branch = book.branch_to_pay(&order.wallet)?;
         if !branch.is_ranged() {
             return Err(Failure::conflict(NotTaken::NoRange.to_string()));
         }
@@ -168,7 +170,7 @@ impl InvoiceBook {
         if stored.generation < self.generation {
             return Err(must_resume(branch, stored.reserve));
         }
-        let Taken { index, reserve, unused } = self.unused(at, branch, stored.reserve)?;
+        let Taken { index, reserve, unused } = self.unused(at, branch, stored.reserve, &known)?;
         let script = branch.script(index).ok_or_else(Failure::internal)?;
         let address = Address::from_script(&script, book.network)
             .map_err(|_| Failure::conflict("the scripts of this wallet have no addresses"))?;
@@ -195,14 +197,16 @@ impl InvoiceBook {
         Ok(Made { invoice, warning })
     }
 
-    /// Takes the first index whose script has no transaction.
-    fn unused(&self, at: &Snapshot, branch: &Branch, reserve: Reserve) -> Result<Taken, Failure> {
+    /// Takes the first index whose script has no transaction and no invoice: another form of the same descriptor has
+    /// other reserves and the same scripts.
+    fn unused(&self, at: &Snapshot, branch: &Branch, reserve: Reserve, known: &Known) -> Result<Taken, Failure> {
         let mut used = branch.used;
         for _ in 0..INVOICE_SKIPS_MAX {
             let taken = reserve.take(used, branch.gap, self.beyond_gap);
             let taken = taken.map_err(|why| Failure::conflict(why.to_string()))?;
             let script = branch.script(taken.index).ok_or_else(Failure::internal)?;
-            if at.first_use(&ScriptHash::of(script.as_bytes()))?.is_none() {
+            let scripthash = ScriptHash::of(script.as_bytes());
+            if !known.by_script.contains_key(&scripthash) && at.first_use(&scripthash)?.is_none() {
                 return Ok(taken);
             }
             used = Some(taken.index);
@@ -222,6 +226,9 @@ impl InvoiceBook {
             return Err(Failure::conflict("this wallet needs no word: invoices go on"));
         }
         let from = word.from.unwrap_or(least);
+        if from > RESUME_MAX {
+            return Err(Failure::bad_request(format!("\"from\" must be {RESUME_MAX} or less")));
+        }
         if from < least {
             return Err(Failure::bad_request(format!("\"from\" must be {least} or more")));
         }

@@ -157,6 +157,9 @@ impl Branch {
     }
 }
 
+/// Branches of one form of addresses: those that receive, and those of change.
+const BRANCHES_OF_A_FORM: usize = 2;
+
 /// All branches at one moment.
 pub(super) struct Book<'a> {
     wallets: &'a dyn Wallets,
@@ -177,6 +180,21 @@ impl<'a> Book<'a> {
         let by_name = || self.branches.iter().find(|branch| branch.watch.as_str() == name);
         let found = self.branches.iter().find(|branch| branch.checksum() == name).or_else(by_name);
         found.ok_or_else(|| Failure::not_found("There is no such wallet"))
+    }
+
+    /// Returns the branch whose addresses customers pay to.
+    ///
+    /// # Errors
+    /// There is none, or the key of the watch may be for several forms of addresses, of which the wallet has one.
+    pub(super) fn branch_to_pay(&self, name: &str) -> Result<&Branch, Failure> {
+        let branch = self.branch(name)?;
+        let of_watch = self.branches.iter().filter(|other| other.watch == branch.watch).count();
+        if of_watch > BRANCHES_OF_A_FORM && branch.checksum() != name {
+            return Err(Failure::conflict(
+                "this key may be for several forms of addresses; name the branch by its checksum, from /wallets",
+            ));
+        }
+        Ok(branch)
     }
 
     /// Returns what BWT says of a script; `None` for one that is not watched.

@@ -430,7 +430,9 @@ fn digest(all: &[Announced]) -> Announced {
     let txids: BTreeSet<Txid> = all.iter().filter_map(|announced| announced.txid).collect();
     let mut amounts = Amounts::default();
     let mut counted = BTreeSet::new();
-    for announced in all.iter().filter(|announced| counted.insert(announced.txid)) {
+    // What is gone again, and what was announced before, is no change of the balance.
+    let is_new = |announced: &&Announced| matches!(announced.kind, NoticeKind::Seen | NoticeKind::Confirmed { .. });
+    for announced in all.iter().filter(is_new).filter(|announced| counted.insert(announced.txid)) {
         amounts.received += announced.lines.amounts.received;
         amounts.spent += announced.lines.amounts.spent;
     }
@@ -491,4 +493,29 @@ fn in_order(mut announced: Vec<Announced>) -> Vec<Announced> {
         ordered.push(next);
     }
     ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::hashes::Hash as _;
+
+    use super::*;
+
+    fn announced(number: u8, kind: NoticeKind, received: u64) -> Announced {
+        let lines = Lines { amounts: Amounts { received, spent: 0 }, ..Lines::default() };
+        Announced { txid: Some(Txid::from_byte_array([number; 32])), kind, block: None, lines, spends: Vec::new() }
+    }
+
+    #[test]
+    fn a_digest_counts_what_came_and_not_what_is_gone() {
+        let by = Txid::from_byte_array([2; 32]);
+        let all = [
+            announced(1, NoticeKind::Replaced { by }, 50),
+            announced(2, NoticeKind::Seen, 50),
+            announced(2, NoticeKind::Confirmed { confirmations: 1 }, 50),
+            announced(3, NoticeKind::Dropped, 7),
+        ];
+        let Announced { kind, lines, .. } = digest(&all);
+        assert_eq!((kind, lines.amounts.received), (NoticeKind::Digest { transactions: 3 }, 50));
+    }
 }

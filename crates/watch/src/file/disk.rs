@@ -80,6 +80,10 @@ fn replace(path: &Path, text: &str, network: Network) -> Result<()> {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(RIGHTS).open(&fresh)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
+        if let Ok(old) = fs::metadata(path) {
+            // The server's user goes on reading what another one, such as root, has changed.
+            std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
+        }
         fs::rename(&fresh, path)
     };
     write().map_err(|error| failed(path, &error))

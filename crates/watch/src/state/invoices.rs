@@ -58,6 +58,12 @@ pub(crate) fn generation(transaction: &WriteTransaction, path: &Path) -> Result<
     Ok(generation)
 }
 
+/// Marks a copy, which no file has as its own mark.
+pub(crate) fn mark_as_copy(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    transaction.open_table(FILE)?.insert(MARK, b"copy".as_slice())?;
+    Ok(())
+}
+
 /// Time of creation in nanoseconds, and the inode, which alone may be used again for the next file.
 fn mark_of(path: &Path) -> Vec<u8> {
     let Ok(file) = fs::metadata(path) else { return Vec::new() };

@@ -119,18 +119,20 @@ impl State {
         run().map_err(|error| self.failed(error))
     }
 
-    /// Copies the file as it was committed last; nothing is committed meanwhile.
+    /// Copies the file for a backup, as it was committed last; nothing is committed meanwhile. The copy is known as
+    /// one, wherever it is put.
     ///
     /// # Errors
     /// Failures of the disk.
-    pub(crate) fn copy_to(&self, target: &Path) -> Result<()> {
+    pub fn back_up(&self, target: &Path) -> Result<()> {
         let copy = || -> Result<(), redb::Error> {
             // Holds off every other writer, and is never committed.
             let _held = self.database.begin_write()?;
             std::fs::copy(&self.path, target)?;
             Ok(())
         };
-        copy().map_err(|error| self.failed(error))
+        copy().map_err(|error| self.failed(error))?;
+        Self::open(target)?.write(invoices::mark_as_copy)
     }
 
     /// Returns the path of the file.
@@ -152,4 +154,28 @@ pub(crate) fn append(transaction: &WriteTransaction, routed: &mut [Routed]) -> R
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Written over the old file, a copy has its inode and its time of creation.
+    #[test]
+    fn a_backup_is_known_as_one_wherever_it_is_put() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, copy) = (folder.path().join("watch.redb"), folder.path().join("copy.redb"));
+        let restores = |state: &State| state.write(|transaction| invoices::generation(transaction, &file)).unwrap();
+        let state = State::open(&file).unwrap();
+        assert_eq!((restores(&state), restores(&state)), (0, 0));
+        state.back_up(&copy).unwrap();
+        assert_eq!(restores(&state), 0, "the original stays what it is");
+        drop(state);
+        fs::write(&file, fs::read(&copy).unwrap()).unwrap();
+        let state = State::open(&file).unwrap();
+        assert_eq!((restores(&state), restores(&state)), (1, 1));
+    }
 }
