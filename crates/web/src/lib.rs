@@ -8,4 +8,4 @@ pub mod amounts;
 pub mod parts;
 mod site;
 
-pub use site::{Frame, ICON, STYLE, Site, alone, relative, with_notice};
+pub use site::{Alone, Frame, ICON, STYLE, Site, relative, with_notice};

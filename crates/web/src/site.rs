@@ -28,28 +28,18 @@ pub fn with_notice(page: &str, notice: &Markup) -> String {
     page.replacen(NO_NOTICE, &notice.into_string(), 1)
 }
 
-/// Returns a page that stands alone: without navigation, and with its style inside, so that it needs no other request
-/// of this host. `icon` is the URL of its icon.
-pub fn alone(title: &str, icon: Option<&str>, content: &Markup, footer: &Markup) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                // Without one, a browser asks for /favicon.ico.
-                link rel="icon" href=(icon.unwrap_or("data:,"));
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                main #main { (content) }
-                footer.site { div.bar { (footer) } }
-            }
-        }
-    }
-    .into_string()
+/// A page that stands alone: without navigation, and with its style inside, so that it needs no other request of its
+/// host.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Alone<'a> {
+    /// The title.
+    pub title: &'a str,
+    /// URL of an icon.
+    pub icon: Option<&'a str>,
+    /// Search engines leave it out.
+    pub is_private: bool,
+    /// Seconds after which a browser loads the page again.
+    pub reload_s: Option<u64>,
 }
 
 /// Parts of the frame that all pages of a site share.
@@ -106,6 +96,31 @@ impl Site {
         self.script = Some(path);
         self.version = format!("{:016x}", hasher.finish());
         self
+    }
+}
+
+// === impl Alone ===
+
+impl Alone<'_> {
+    /// Puts the content of the body into the page.
+    pub fn around(self, body: &Markup) -> String {
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    @if self.is_private { meta name="robots" content="noindex"; }
+                    @if let Some(seconds) = self.reload_s { meta http-equiv="refresh" content=(seconds); }
+                    title { (self.title) }
+                    @if let Some(icon) = self.icon { link rel="icon" href=(icon); }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body { (body) }
+            }
+        }
+        .into_string()
     }
 }
 

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use bech32::{Bech32, Hrp};
 use birdhouse_events::RelayUrl;
 use birdhouse_web::parts::{fact, qr};
-use birdhouse_web::{STYLE, alone, amounts};
+use birdhouse_web::{Alone, STYLE, amounts};
 use hyper::header::HeaderValue;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -52,16 +52,21 @@ impl<'a> About<'a> {
     pub(super) fn page(self) -> String {
         let name = self.text("name").unwrap_or("A Nostr relay");
         let content = html! {
-            (self.introduction(name))
-            div.columns {
-                (self.connecting())
-                (self.rules())
-                (self.operator())
-                (self.limits())
-                (self.nips())
+            main #main {
+                (self.introduction(name))
+                div.columns {
+                    (self.connecting())
+                    (self.rules())
+                    (self.operator())
+                    (self.limits())
+                    (self.nips())
+                }
             }
+            footer.site { div.bar { (self.footer()) } }
         };
-        alone(name, self.picture("icon"), &content, &self.footer())
+        // Without an icon, a browser asks for /favicon.ico.
+        let icon = self.picture("icon").or(Some("data:,"));
+        Alone { title: name, icon, ..Alone::default() }.around(&content)
     }
 
     fn introduction(self, name: &str) -> Markup {

@@ -1,10 +1,10 @@
 //! `/invoices`: payment requests with an address of their own, and the page that a customer sees.
 
 use hyper::StatusCode;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::html;
 use serde_json::{Value, json};
 
-use birdhouse_web::{amounts, parts};
+use birdhouse_web::{Alone, amounts, parts};
 
 use crate::api::failure::Failure;
 use crate::api::invoice_book::{Made, Order, Resumption};
@@ -100,52 +100,39 @@ fn page(question: &Question<'_>) -> Answer {
     let (invoice, now) = (found(question)?, question.now());
     let paid = payments::of(question.at, &invoice, now)?;
     let standing = payments::standing(&invoice, &paid, now);
-    Reply::text(HTML, page_of(&invoice, &standing, now).into_string())
+    Reply::text(HTML, page_of(&invoice, &standing, now))
 }
 
 /// The page of a customer: it needs no script and nothing from another host.
-fn page_of(invoice: &Invoice, standing: &Standing, now: u64) -> Markup {
+fn page_of(invoice: &Invoice, standing: &Standing, now: u64) -> String {
     let left = invoice.amount.saturating_sub(standing.received);
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="robots" content="noindex";
-                @if standing.state != InvoiceState::Confirmed { meta http-equiv="refresh" content=(RELOAD_S); }
-                title { (words(standing.state)) }
-                style { (PreEscaped(birdhouse_web::STYLE)) }
-            }
-            body {
-                main #main {
-                    h1 { (invoice.label.as_deref().unwrap_or("Invoice")) }
-                    div.card {
-                        p role="status" { strong { (words(standing.state)) } }
-                        dl.facts {
-                            (parts::fact("Amount", &html! { (amounts::bitcoin(invoice.amount)) " BTC" }))
-                            (parts::fact("Received", &html! { (amounts::bitcoin(standing.received)) " BTC" }))
-                            @if standing.late > 0 {
-                                (parts::fact("Received too late", &html! { (amounts::bitcoin(standing.late)) " BTC" }))
-                            }
-                            @if standing.state.asks() {
-                                @let time_left = amounts::duration(invoice.expires.saturating_sub(now));
-                                (parts::fact("Time left", &html! { (time_left) }))
-                            }
-                        }
-                        @if standing.state.asks() {
-                            @let uri = crate::invoice::payment_uri(&invoice.address, left, invoice.label.as_deref());
-                            p { a href=(uri) { "Open in a wallet" } }
-                            @if let Some(code) = parts::qr(&uri, "Payment request") { (code) }
-                            p { code { (invoice.address) } }
-                            @if standing.received > 0 { p { (amounts::bitcoin(left)) " BTC are still to be paid." } }
-                        }
+    let reload_s = (standing.state != InvoiceState::Confirmed).then_some(RELOAD_S);
+    Alone { title: words(standing.state), is_private: true, reload_s, ..Alone::default() }.around(&html! {
+        main #main {
+            h1 { (invoice.label.as_deref().unwrap_or("Invoice")) }
+            div.card {
+                p role="status" { strong { (words(standing.state)) } }
+                dl.facts {
+                    (parts::fact("Amount", &html! { (amounts::bitcoin(invoice.amount)) " BTC" }))
+                    (parts::fact("Received", &html! { (amounts::bitcoin(standing.received)) " BTC" }))
+                    @if standing.late > 0 {
+                        (parts::fact("Received too late", &html! { (amounts::bitcoin(standing.late)) " BTC" }))
                     }
+                    @if standing.state.asks() {
+                        @let time_left = amounts::duration(invoice.expires.saturating_sub(now));
+                        (parts::fact("Time left", &html! { (time_left) }))
+                    }
+                }
+                @if standing.state.asks() {
+                    @let uri = crate::invoice::payment_uri(&invoice.address, left, invoice.label.as_deref());
+                    p { a href=(uri) { "Open in a wallet" } }
+                    @if let Some(code) = parts::qr(&uri, "Payment request") { (code) }
+                    p { code { (invoice.address) } }
+                    @if standing.received > 0 { p { (amounts::bitcoin(left)) " BTC are still to be paid." } }
                 }
             }
         }
-    }
+    })
 }
 
 fn words(state: InvoiceState) -> &'static str {

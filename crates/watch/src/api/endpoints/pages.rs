@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use birdhouse_chain::{Confirmation, Height, ScriptHash, Snapshot};
-use birdhouse_web::{amounts, parts};
+use birdhouse_web::{Alone, amounts, parts};
 use bitcoin::Txid;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -214,24 +214,11 @@ fn encoded(name: &str) -> String {
 }
 
 fn framed(title: &str, content: &Markup) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="robots" content="noindex";
-                title { (title) " · Birdhouse" }
-                style { (PreEscaped(birdhouse_web::STYLE)) }
-            }
-            body {
-                header.site { div.bar { a.brand href="/" { "Birdhouse" } } }
-                main #main { (content) }
-            }
-        }
-    }
-    .into_string()
+    let title = format!("{title} · Birdhouse");
+    Alone { title: &title, is_private: true, ..Alone::default() }.around(&html! {
+        header.site { div.bar { a.brand href="/" { "Birdhouse" } } }
+        main #main { (content) }
+    })
 }
 
 #[cfg(test)]
