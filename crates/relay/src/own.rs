@@ -1,9 +1,10 @@
-//! Events of the server itself: no connection sends them, so neither policy, nor rates, nor the plugin are asked.
+//! Events of the server itself, and its own questions: no connection sends them, so neither policy, nor rates, nor the
+//! plugin are asked.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use birdhouse_events::{Event, Filter, Kind, Pubkey, Query, RelayUrl, VerifiedEvent, hex};
+use birdhouse_events::{Event, Filter, Hide, Kind, Packed, Pubkey, Query, RelayUrl, VerifiedEvent};
 
 use crate::clock::now;
 use crate::message::Outcome;
@@ -40,19 +41,35 @@ impl Relay {
     /// # Errors
     /// The store's failure.
     pub fn newest(&self, kind: Kind, author: Pubkey) -> Result<Option<Event>, String> {
-        let filter = format!(r#"{{"kinds":[{}],"authors":["{}"],"limit":1}}"#, kind.0, hex::string(&author.0));
-        let limits = self.settings.limits.filter(self.settings.unknown_keys);
-        let filter = Filter::from_json(&filter, &limits).map_err(|rejection| rejection.to_string())?;
-        let query = Query { end: self.events.end(), now: now(), ..Query::of(&filter) };
-        let (mut from, mut found) = (None, None);
+        let filter = Filter { kinds: Some(vec![kind]), authors: Some(vec![author]), ..Filter::default() };
+        let mut found = None;
+        self.each_newest(&filter, None, 1, &mut |event| found = Some(event))?;
+        Ok(found)
+    }
+
+    /// Calls a function with the newest events of a filter, at most `most`. Waits for the store.
+    ///
+    /// # Errors
+    /// The store's failure.
+    pub(crate) fn each_newest(
+        &self,
+        filter: &Filter,
+        hidden: Option<&dyn Hide>,
+        most: usize,
+        then: &mut dyn FnMut(Event),
+    ) -> Result<(), String> {
+        let query = Query { end: self.events.end(), now: now(), hidden, ..Query::of(filter) };
+        let (mut from, mut left) = (None, most);
         loop {
-            let page = self.events.page(query, from, 1, &mut |_, packed| {
-                found = packed.to_event();
-                ControlFlow::Break(())
-            });
-            from = page.map_err(|error| error.to_string())?;
-            if found.is_some() || from.is_none() {
-                return Ok(found);
+            let rows = left;
+            let mut visit = |_, packed: Packed<'_>| {
+                left -= 1;
+                packed.to_event().into_iter().for_each(&mut *then);
+                ControlFlow::Continue(())
+            };
+            from = self.events.page(query, from, rows, &mut visit).map_err(|error| error.to_string())?;
+            if left == 0 || from.is_none() {
+                return Ok(());
             }
         }
     }

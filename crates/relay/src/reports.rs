@@ -6,14 +6,12 @@
 //! Source: [NIP-56](https://github.com/nostr-protocol/nips/blob/master/56.md).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::ControlFlow;
 
-use birdhouse_events::{Event, EventId, Filter, Kind, Packed, Pubkey, Query};
+use birdhouse_events::{Event, EventId, Filter, Kind, Pubkey};
 
-use crate::clock::now;
 use crate::limits::{REPORT_TEXT_CHARS, REPORT_TEXTS, REPORT_TYPE_CHARS, REPORTED_MAX, REPORTS_READ};
 use crate::relay::Relay;
-use crate::rules::{Rules, Subject};
+use crate::rules::Subject;
 
 /// Kind of a report.
 const REPORT: Kind = Kind(1984);
@@ -64,7 +62,7 @@ impl Relay {
         let rules = self.rules();
         let mut gathered = HashMap::<Named, Gathered>::new();
         let reports = Filter { kinds: Some(vec![REPORT]), ..Filter::default() };
-        self.each_shown(&rules, &reports, REPORTS_READ, &mut |report| gather(&mut gathered, &report))?;
+        self.each_newest(&reports, rules.hiding(), REPORTS_READ, &mut |report| gather(&mut gathered, &report))?;
         let mut ordered: Vec<_> =
             gathered.into_iter().filter(|(named, _)| rules.of(named.subject()).is_none()).collect();
         ordered.sort_by_key(|(_, of)| std::cmp::Reverse((of.reporters.len(), of.newest)));
@@ -73,25 +71,11 @@ impl Relay {
             if reported.len() == REPORTED_MAX {
                 break;
             }
-            self.each_shown(&rules, &named.filter(), 1, &mut |event| reported.push(of_subject(named, &of, &event)))?;
+            self.each_newest(&named.filter(), rules.hiding(), 1, &mut |event| {
+                reported.push(of_subject(named, &of, &event));
+            })?;
         }
         Ok(reported)
-    }
-
-    /// Calls a function with the newest events of a filter that clients may see.
-    fn each_shown(
-        &self,
-        rules: &Rules,
-        filter: &Filter,
-        most: usize,
-        then: &mut dyn FnMut(Event),
-    ) -> Result<(), String> {
-        let query = Query { end: self.events.end(), now: now(), hidden: rules.hiding(), ..Query::of(filter) };
-        let mut visit = |_, packed: Packed<'_>| {
-            packed.to_event().into_iter().for_each(&mut *then);
-            ControlFlow::Continue(())
-        };
-        self.events.page(query, None, most, &mut visit).map(drop).map_err(|error| error.to_string())
     }
 }
 
