@@ -44,6 +44,9 @@ mod registry;
 mod offload;
 mod reads;
 
+// What the APIs over HTTP say of themselves.
+mod openapi;
+
 pub use framing::{CloseCode, Cut, Framing, Kind, Owed, Payload};
 pub use incoming::{Bounds, Incoming, Message, Next, PartialMessages};
 pub use io::Io;
@@ -51,6 +54,7 @@ pub use lines::Lines;
 pub use listener::{Accepted, ConnectionSlots, Listener, Stream, Transport, handshake, serve};
 pub use meter::{ClientBounds, Meter, PING_WORK, Turn, Turns};
 pub use offload::{Executor, can_wait_offloaded, offload, wait_offloaded};
+pub use openapi::operation_id;
 pub use outbox::{Framed, Outbox, Patience, write_now};
 pub use proxy::{Proxy, V2_REST_BYTES_MAX};
 pub use reads::{CLIENT_PROCESSORS_PERCENT, ReadTurns, Reads};

@@ -1,6 +1,7 @@
 //! `/openapi.json`: the list of endpoints for programs ([OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.1)).
 
 use axum::http::Method;
+use birdhouse_net::operation_id;
 use serde_json::{Map, Value, json};
 
 use super::{Media, Route, schemas};
@@ -37,17 +38,6 @@ fn of_routes(routes: impl Iterator<Item = &'static Route>) -> Value {
     })
 }
 
-/// Returns the name of an operation for programs that make a client from the document: `getTxTxidStatus`.
-fn operation_id(route: &Route) -> String {
-    let mut id = route.method.as_str().to_lowercase();
-    for word in route.path.split(|c: char| !c.is_ascii_alphanumeric()) {
-        let (first, rest) = word.split_at(word.len().min(1));
-        id.push_str(&first.to_uppercase());
-        id.push_str(rest);
-    }
-    id
-}
-
 fn operation(route: &Route) -> Value {
     let names = route.path.split(['{', '}']).skip(1).step_by(2);
     let parameter =
@@ -60,7 +50,7 @@ fn operation(route: &Route) -> Value {
     };
     if route.media == Media::WebSocket {
         return json!({
-            "operationId": operation_id(route),
+            "operationId": operation_id(&route.method, route.path),
             "summary": route.summary,
             "parameters": [],
             "responses": {
@@ -70,7 +60,7 @@ fn operation(route: &Route) -> Value {
         });
     }
     let mut operation = json!({
-        "operationId": operation_id(route),
+        "operationId": operation_id(&route.method, route.path),
         "summary": route.summary,
         "parameters": names.map(parameter).collect::<Vec<_>>(),
         "responses": {

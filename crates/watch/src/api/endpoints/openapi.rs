@@ -1,5 +1,6 @@
 //! `/openapi.json`: the list of endpoints for programs ([OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.1)).
 
+use birdhouse_net::operation_id;
 use hyper::Method;
 use serde_json::{Map, Value, json};
 
@@ -30,17 +31,6 @@ fn of_routes(routes: &[&Route]) -> Value {
     })
 }
 
-/// Returns the name of an operation for programs that make a client from the document: `getTxTxidHex`.
-fn operation_id(route: &Route) -> String {
-    let mut id = route.method.as_str().to_lowercase();
-    for word in route.path.split(|c: char| !c.is_ascii_alphanumeric()) {
-        let (first, rest) = word.split_at(word.len().min(1));
-        id.push_str(&first.to_uppercase());
-        id.push_str(rest);
-    }
-    id
-}
-
 fn operation(route: &Route) -> Value {
     let parameter =
         |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
@@ -48,7 +38,7 @@ fn operation(route: &Route) -> Value {
     let media = route.media.split(';').next().unwrap_or_default();
     let schema = if media == JSON || media == EVENTS { json!({}) } else { json!({ "type": "string" }) };
     let mut operation = json!({
-        "operationId": operation_id(route),
+        "operationId": operation_id(&route.method, route.path),
         "summary": route.summary,
         "parameters": names.map(parameter).collect::<Vec<_>>(),
         "responses": {
