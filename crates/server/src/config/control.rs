@@ -3,13 +3,12 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use birdhouse_events::{EventId, Kind};
 use birdhouse_relay::Subject;
 use clap::ValueEnum;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::PubkeyText;
 
@@ -132,21 +131,16 @@ pub(crate) struct Decided {
     pub(crate) reason: String,
 }
 
-impl ControlCommand {
-    /// Returns the command about an event or an author of a name (`ban`, `unban`, `allow`, `unallow`).
+impl Named {
+    /// Names a subject by the words of the command line.
     ///
     /// # Errors
-    /// There is no such command or type.
-    pub(crate) fn about(command: &str, noun: &str, value: &str, reason: Option<&str>) -> Result<Self> {
-        let mut fields = json!({ "command": command, "type": noun, "value": value });
-        if let Some(reason) = reason {
-            fields["reason"] = reason.into();
-        }
-        serde_json::from_value(fields).with_context(|| format!("there is no {command:?} of a {noun:?}"))
+    /// There is no such type.
+    pub(crate) fn new(kind: &str, value: String) -> Result<Self> {
+        let kind = SubjectType::from_str(kind, false).map_err(|_| anyhow!("{kind:?} is no type of subject"))?;
+        Ok(Self { kind, value })
     }
-}
 
-impl Named {
     /// Returns the subject that the text names.
     pub(crate) fn parse(&self) -> Result<Subject> {
         let text = self.value.as_str();

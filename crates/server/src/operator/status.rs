@@ -32,8 +32,9 @@ pub(crate) const FORK_ADVICE: &str = "Find out which chain the node follows: its
 
 /// Reads the state of every part.
 pub(super) fn status(control: &Control) -> Status {
-    let mut status = of_server(control);
-    status.warnings.extend(control.watches.iter().flat_map(|watches| watch::warnings(&watches.status())));
+    let state = control.state();
+    let mut status = of_state(&state, control);
+    status.warnings.extend(state.watches.iter().flat_map(watch::warnings));
     let advice = "Change the configuration, or ignore this.";
     let of_settings = control.shown.warnings.iter();
     status.warnings.extend(of_settings.map(|text| Warning { text: text.clone(), advice: advice.to_owned() }));
@@ -42,8 +43,12 @@ pub(super) fn status(control: &Control) -> Status {
 
 /// Reads the state of every part, without warnings about settings and watches.
 pub(super) fn of_server(control: &Control) -> Status {
-    let (state, now) = (control.state(), Instant::now());
-    let rates = control.rates.per_second(now, &counts(&state, control));
+    of_state(&control.state(), control)
+}
+
+fn of_state(state: &State, control: &Control) -> Status {
+    let now = Instant::now();
+    let rates = control.rates.per_second(now, &counts(state, control));
     let memory = state.usage.map(|usage| (usage.rss_bytes, usage.peak_rss_bytes)).unzip();
     let mut status = Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -59,8 +64,8 @@ pub(super) fn of_server(control: &Control) -> Status {
         waiting_clients: count_of(state.waiting.iter().map(|(_, waiting)| waiting.now).sum()),
         bitcoin: state.bitcoin.as_ref().map(|bitcoin| of_bitcoin(bitcoin, control, rates, now)),
         relay: None,
-        protocols: protocols(&state),
-        slowest: slowest(&state),
+        protocols: protocols(state),
+        slowest: slowest(state),
         disk: disk(&control.stores),
         endpoints: endpoints(&control.shown),
         links: links(&control.shown),

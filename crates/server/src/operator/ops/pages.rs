@@ -12,7 +12,7 @@ use super::figures::Figures;
 use super::form::field;
 use super::guard::Guard;
 use super::response::response;
-use crate::config::{ControlCommand, Switch};
+use crate::config::{ControlCommand, Decided, Named, Switch};
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::ctl::Answer;
@@ -151,17 +151,18 @@ impl Dashboard {
 /// The reason why it is none.
 fn command(name: &str, body: &str) -> Result<ControlCommand, String> {
     let needed = |field_name: &str| field(body, field_name).ok_or(format!("The field {field_name} is missing."));
+    let subject = || Named::new(&needed("type")?, needed("value")?).map_err(|error| error.to_string());
+    let decided = |subject| Decided { subject, reason: field(body, "reason").unwrap_or_default() };
     Ok(match name {
         "accept-reorg" => ControlCommand::AcceptReorg,
         "disconnect" => ControlCommand::Disconnect {
             id: needed("id")?.parse().map_err(|_| "The number of the connection is no number.".to_owned())?,
         },
         "explain" => ControlCommand::Explain { filter: needed("filter")? },
-        "ban" | "allow" | "unban" | "unallow" => {
-            let reason = field(body, "reason").filter(|_| matches!(name, "ban" | "allow"));
-            ControlCommand::about(name, &needed("type")?, &needed("value")?, reason.as_deref())
-                .map_err(|error| format!("{error:#}"))?
-        }
+        "ban" => ControlCommand::Ban(decided(subject()?)),
+        "unban" => ControlCommand::Unban(subject()?),
+        "allow" => ControlCommand::Allow(decided(subject()?)),
+        "unallow" => ControlCommand::Unallow(subject()?),
         "log-level" => ControlCommand::LogLevel { level: needed("level")?.trim().to_owned() },
         "stop" if needed("sure")? == "yes" => ControlCommand::Stop,
         _ => return Err("There is no such command.".into()),
