@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use birdhouse_chain::{Index, ScriptHash, Touched, Tweaks, Update, Waiting};
 use birdhouse_descriptors::{Named, Steps, parse};
@@ -546,7 +546,6 @@ fn held_back(index: &Index, network: Network) -> Option<String> {
 }
 
 /// Returns the seconds since 1970.
-#[expect(clippy::disallowed_methods, reason = "notices have a time")]
 fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    Clock::system().seconds()
 }

@@ -3,13 +3,14 @@
 use std::fmt::Result as Written;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use birdhouse_clients::SlowKind;
 use birdhouse_net::ConnectionInfo;
 use birdhouse_watch::BeyondGap;
 use birdhouse_watch::api::{Api, Settings, Token};
+use birdhouse_watch::channel::Clock;
 
 use super::Shared;
 use super::metrics_writer::MetricsWriter;
@@ -72,19 +73,13 @@ impl Opened {
             connections: shared.connections.clone(),
             reads: Arc::clone(&shared.reads),
             beyond_gap: self.beyond_gap,
-            clock: now,
+            clock: || Clock::system().now().as_secs(),
         };
         let wallets = Arc::new(watches.clone());
         let (index, node) = (Arc::clone(&setup.index), setup.node_of_clients.clone());
         let api = Api::new(index, node, wallets, watches.open_state()?, settings)?;
         Ok(WatchApi { api, sockets, grace: self.grace })
     }
-}
-
-/// Returns the seconds since 1970.
-#[expect(clippy::disallowed_methods, reason = "invoices expire by the clock")]
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 impl Service for WatchApi {
