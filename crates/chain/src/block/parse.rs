@@ -225,7 +225,7 @@ impl<'a> Block<'a> {
     }
 
     /// Proves that these txids are what the header commits to.
-    pub(crate) fn prove_merkle_root(&self, txids: &[Hash256]) -> Result<(), BlockError> {
+    pub(super) fn prove_merkle_root(&self, txids: &[Hash256]) -> Result<(), BlockError> {
         if crate::block::merkle::root(txids) == self.bytes[36..68] { Ok(()) } else { Err(BlockError::MerkleRoot) }
     }
 }

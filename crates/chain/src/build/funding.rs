@@ -30,7 +30,7 @@ pub(crate) enum Naming {
 }
 
 impl Naming {
-    pub(crate) fn of(source: &dyn BlockSource) -> Self {
+    pub(super) fn of(source: &dyn BlockSource) -> Self {
         if source.gives_undo_data() { Self::Place } else { Self::Hash }
     }
 

@@ -12,7 +12,7 @@ use crate::state::{ChainBlock, Snapshot};
 const DENSE: u32 = 10;
 
 /// A chain whose blocks have a hash at each height.
-pub(crate) trait Chain {
+pub(super) trait Chain {
     /// Returns the hash of the block at a height; `None` beyond the tip.
     fn hash_at(&self, height: Height) -> Option<BlockHash>;
 }

@@ -73,7 +73,7 @@ const fn all_tables() -> [Table; TABLES_LEN] {
 }
 
 /// Tables of one kind, one per slot, which differ in their names alone.
-pub(crate) const fn in_slots<const N: usize>(names: [&'static str; N], kind: Table) -> [Table; N] {
+const fn in_slots<const N: usize>(names: [&'static str; N], kind: Table) -> [Table; N] {
     let mut tables = [kind; N];
     let mut slot = 0;
     while slot < N {
@@ -134,7 +134,7 @@ pub(crate) fn txnum_bytes(txnum: TxNum) -> [u8; TxNum::LEN] {
 }
 
 /// The reverse of [`txnum_bytes`].
-pub(crate) fn txnum_from(bytes: [u8; TxNum::LEN]) -> TxNum {
+fn txnum_from(bytes: [u8; TxNum::LEN]) -> TxNum {
     let mut wide = [0; 8];
     wide[8 - TxNum::LEN..].copy_from_slice(&bytes);
     TxNum(u64::from_be_bytes(wide))

@@ -121,7 +121,7 @@ impl Part {
 
 /// Removes the outputs `spends` from `coins`, which ascend, and appends those that are not there to `rest`. An output
 /// that occurs several times is removed as often as it is spent. Returns the tally of the outputs removed.
-pub(crate) fn cancel(coins: &mut Vec<Coin>, mut spends: Vec<Coin>, rest: &mut Vec<Coin>) -> Tally {
+pub(super) fn cancel(coins: &mut Vec<Coin>, mut spends: Vec<Coin>, rest: &mut Vec<Coin>) -> Tally {
     let mut removed = Tally::default();
     if spends.is_empty() {
         return removed;

@@ -22,7 +22,7 @@ pub(crate) fn chunk_of(first: TxNum, index: u64) -> TxNum {
 }
 
 /// The rows of one block. `offsets` holds the start of each transaction and the end of the block.
-pub(crate) fn rows(first: TxNum, offsets: &[u32]) -> impl Iterator<Item = (TxNum, Vec<u8>)> {
+pub(super) fn rows(first: TxNum, offsets: &[u32]) -> impl Iterator<Item = (TxNum, Vec<u8>)> {
     let transactions = offsets.len() - 1;
     (0..transactions).step_by(CHUNK).map(move |start| {
         let end = (start + CHUNK).min(transactions);

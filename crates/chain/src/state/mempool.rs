@@ -100,7 +100,7 @@ struct Entry {
 
 impl Pay {
     /// The output with this script.
-    pub(crate) fn of(script: &[u8], value: u64) -> Self {
+    pub(super) fn of(script: &[u8], value: u64) -> Self {
         let scripthash = is_indexed(script).then(|| ScriptHash::of(script));
         Self { scripthash, value, program: Program::of(script) }
     }

@@ -42,7 +42,7 @@ pub(crate) enum Slot {
 
 impl Slot {
     /// True if the manifest names the pack or delta in the slot.
-    pub(crate) fn is_named(self, manifest: &Manifest) -> bool {
+    pub(super) fn is_named(self, manifest: &Manifest) -> bool {
         let is_early = manifest.early.is_some_and(|early| self.is_of(&early));
         is_early
             || match self {
@@ -117,7 +117,7 @@ fn in_slot(filters: &[(Slot, Arc<Filters>)], slot: Slot) -> Option<&Arc<Filters>
 
 impl Slots {
     /// Every slot.
-    pub(crate) fn all() -> impl Iterator<Item = Slot> {
+    pub(super) fn all() -> impl Iterator<Item = Slot> {
         let packs = (0..PACK_SLOTS).map(|slot| Slot::Pack(u8::try_from(slot).expect("few slots")));
         packs.chain((0..DELTA_SLOTS).map(|slot| Slot::Delta(u8::try_from(slot).expect("few slots"))))
     }

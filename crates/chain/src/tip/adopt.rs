@@ -222,7 +222,7 @@ fn layout(manifest: &Manifest, plan: Plan, slot: u8, scripts: u64) -> (Pack, u64
 }
 
 /// Replaces what a merge took by its pack. Returns the slots of what was taken.
-pub(crate) fn take(manifest: &mut Manifest, plan: Plan, pack: Pack) -> Vec<Slot> {
+pub(super) fn take(manifest: &mut Manifest, plan: Plan, pack: Pack) -> Vec<Slot> {
     let packs = manifest.packs.split_off(manifest.packs.len() - plan.packs);
     manifest.packs.push(pack);
     let deltas = manifest.deltas.drain(..plan.deltas).map(|delta| Slot::Delta(delta.slot));

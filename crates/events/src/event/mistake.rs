@@ -15,7 +15,7 @@ pub(crate) struct Form {
     /// The end of "it is not ..".
     pub(crate) words: &'static str,
     /// True for the JSON of such a value.
-    pub(crate) is: fn(&str) -> bool,
+    pub(super) is: fn(&str) -> bool,
 }
 
 /// An object's fields while they are read.

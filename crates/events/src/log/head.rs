@@ -21,7 +21,7 @@ const _: () = assert!(HEAD_BYTES == 48);
 
 impl Head {
     /// Returns the head of an event whose body lies at `offset`. `expiration` is 0 without one.
-    pub(crate) fn new(id: [u8; 32], offset: u64, bytes: u32, expiration: u32) -> Self {
+    pub(super) fn new(id: [u8; 32], offset: u64, bytes: u32, expiration: u32) -> Self {
         Self { id, offset: offset.into(), bytes: bytes.into(), expiration: expiration.into() }
     }
 

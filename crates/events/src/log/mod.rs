@@ -229,7 +229,7 @@ impl<'a> LogReader<'a> {
     }
 
     /// Visits the bytes of events, each with its index in `events`, until `Break`.
-    pub(crate) fn visit_bodies(
+    fn visit_bodies(
         self,
         events: &[(Seq, Head)],
         visit: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,

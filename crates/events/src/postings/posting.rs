@@ -66,7 +66,7 @@ pub(crate) struct PostingIndex {
 // === impl Posting ===
 
 impl Posting {
-    pub(crate) fn new(event: &Event, seq: Seq, index: &PostingIndex) -> Self {
+    pub(super) fn new(event: &Event, seq: Seq, index: &PostingIndex) -> Self {
         Self {
             created_at: event.created_at.to_u32().into(),
             author: index.author(&event.pubkey).in_posting().into(),
@@ -169,7 +169,7 @@ impl AuthorHash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListRange {
     pub(crate) first: ListKey,
-    pub(crate) last: ListKey,
+    pub(super) last: ListKey,
 }
 
 impl ListKey {

@@ -102,7 +102,7 @@ pub(crate) struct Run {
 
 impl Segment {
     /// Returns a location from `start` on, with room for this many records.
-    pub(crate) fn reserve(start: SegmentOffsets, postings: u64, lists: u64, ids: u64) -> Self {
+    pub(super) fn reserve(start: SegmentOffsets, postings: u64, lists: u64, ids: u64) -> Self {
         let fences = lists.div_ceil(STRIDE as u64) + ids.div_ceil(STRIDE as u64);
         Self {
             postings: Section { first: start.postings, count: postings },
@@ -396,7 +396,7 @@ pub(super) struct SegmentWriter {
 
 impl SegmentWriter {
     /// Starts a segment at `start` that has lists of these tags.
-    pub(crate) fn new(arrays: &SegmentArrays, start: SegmentOffsets, letters: Letters) -> Self {
+    pub(super) fn new(arrays: &SegmentArrays, start: SegmentOffsets, letters: Letters) -> Self {
         Self {
             postings: Column::new(&arrays.postings, start.postings),
             lists: Column::new(&arrays.lists, start.lists),

@@ -36,7 +36,7 @@ pub(crate) fn find_many(reader: Reader<'_>, ids: &[EventId]) -> Result<Vec<Optio
 
 /// Returns the approximate number of postings in lists. Ignores segments that cannot be read: reading the lists reports
 /// that.
-pub(crate) fn size(reader: Reader<'_>, lists: &Spans) -> u64 {
+pub(super) fn size(reader: Reader<'_>, lists: &Spans) -> u64 {
     let in_memtable: u64 = {
         let memtable = reader.memtable();
         lists.ranges.iter().map(|range| memtable.count(*range)).sum()

@@ -30,7 +30,7 @@ struct Line {
 }
 
 /// Encodes as many of some events as one message has; at least one. Returns their number, too.
-pub(crate) fn message(events: &[&VerifiedEvent]) -> (Vec<u8>, usize) {
+pub(super) fn message(events: &[&VerifiedEvent]) -> (Vec<u8>, usize) {
     let (mut message, mut count) = (Vec::new(), 0);
     for event in events {
         if count > 0 {
@@ -74,7 +74,7 @@ pub(crate) fn encode(end: u64, outcomes: &[(Outcome, Duration)]) -> Vec<u8> {
 }
 
 /// Decodes an answer with the outcomes of `count` events; `None` if it is none.
-pub(crate) fn decode(answer: &[u8], count: usize) -> Option<(u64, Vec<(Outcome, Duration)>)> {
+pub(super) fn decode(answer: &[u8], count: usize) -> Option<(u64, Vec<(Outcome, Duration)>)> {
     let outcome = |line: &str| {
         let line: Line = serde_json::from_str(line).ok()?;
         let outcome = match (&*line.outcome, line.why) {

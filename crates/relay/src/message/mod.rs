@@ -145,12 +145,12 @@ pub(crate) fn accepted(id: &EventId) -> String {
 }
 
 /// Confirms an event that was stored before.
-pub(crate) fn duplicate(id: &EventId) -> String {
+fn duplicate(id: &EventId) -> String {
     format!("[\"OK\",\"{id}\",true,\"duplicate: already have this event\"]")
 }
 
 /// Accepts an event, and says what became of it.
-pub(crate) fn ok_with(id: &EventId, remark: &Rejection) -> String {
+fn ok_with(id: &EventId, remark: &Rejection) -> String {
     format!("[\"OK\",\"{id}\",true,{}]", quoted(&remark.to_string()))
 }
 

@@ -92,7 +92,7 @@ struct Rated<K> {
 
 impl Policy {
     /// True if only some authors may publish, or only some kinds are accepted (NIP-11).
-    pub(crate) fn is_restricted(&self) -> bool {
+    fn is_restricted(&self) -> bool {
         self.authors.allow.is_some() || self.kinds.allow.is_some()
     }
 }

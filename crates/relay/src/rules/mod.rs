@@ -211,7 +211,7 @@ impl Rules {
     }
 
     /// Returns the rules after a change; `None` if it changes nothing.
-    pub(crate) fn with(&self, change: &Change) -> Result<Option<Self>, RulesError> {
+    fn with(&self, change: &Change) -> Result<Option<Self>, RulesError> {
         let mut changed = self.clone();
         match change {
             Change::Decide(subject, rule) => {

@@ -180,7 +180,7 @@ fn charge(batch: &[Submission], spent: &[Duration]) {
 impl Depot {
     /// Stores events in their order, sends them to subscriptions, and returns the outcomes. Sets the time that each
     /// took.
-    pub(crate) fn take_in(&self, events: &[&VerifiedEvent], spent: &mut [Duration]) -> Vec<Outcome> {
+    pub(super) fn take_in(&self, events: &[&VerifiedEvent], spent: &mut [Duration]) -> Vec<Outcome> {
         let storable = self.floor.storable();
         let is_ephemeral = |event: &VerifiedEvent| event.kind.class() == KindClass::Ephemeral;
         let has_room = |event: &VerifiedEvent| is_ephemeral(event) || storable.includes(event.kind);

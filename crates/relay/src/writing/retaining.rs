@@ -56,7 +56,7 @@ impl Retaining {
 
     /// Takes a step of a sweep that is due at `now`, which is `seconds` since 1970. Returns true if there are more. New
     /// rules begin a new sweep at once.
-    pub(crate) fn step(&mut self, events: &Events, seconds: u32, now: Instant) -> Result<bool, Error> {
+    pub(super) fn step(&mut self, events: &Events, seconds: u32, now: Instant) -> Result<bool, Error> {
         let is_changed = !Arc::ptr_eq(&self.rules, &self.current.get());
         if is_changed || self.is_over && self.rules.is_some() && now >= self.next() {
             *self = Self::new(Arc::clone(&self.current), now);

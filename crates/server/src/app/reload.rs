@@ -11,7 +11,7 @@ use crate::process::{Level, Signals};
 use crate::services::{self, Service};
 
 /// The parts that take new settings while they run.
-pub(crate) struct Reload {
+pub(super) struct Reload {
     /// The settings of flags and variables; those of the file are read each time.
     pub(crate) flags: Options,
     pub(crate) level: Level,
@@ -65,7 +65,7 @@ pub(super) fn read_watches(watches: &Watches) {
 }
 
 /// Brings the index to the node's tip and mempool at each SIGUSR1, without waiting for the node's next announcement.
-pub(crate) async fn look(signals: Signals, setup: Arc<Setup>) {
+pub(super) async fn look(signals: Signals, setup: Arc<Setup>) {
     let Some(node) = setup.node.clone() else { return };
     loop {
         signals.looked().await;

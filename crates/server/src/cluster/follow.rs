@@ -8,8 +8,8 @@
 //! copy as one on a cluster, and mempool and blocks from a node of its own.
 
 mod copy;
-pub(crate) mod failure;
-pub(crate) mod primary;
+pub(super) mod failure;
+pub(super) mod primary;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ mod copies;
 mod places;
 #[cfg(test)]
 mod tests;
-pub(crate) mod wire;
+pub(super) mod wire;
 
 use std::convert::Infallible;
 use std::fs::File;

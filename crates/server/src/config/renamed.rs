@@ -42,7 +42,7 @@ pub(super) fn hint(name: &str, allowed: &[&str]) -> Option<String> {
 }
 
 /// Returns the most similar of the `allowed` names, if one is similar enough to be meant.
-pub(crate) fn nearest<'a>(name: &str, allowed: &[&'a str]) -> Option<&'a str> {
+pub(super) fn nearest<'a>(name: &str, allowed: &[&'a str]) -> Option<&'a str> {
     let edits_max = |allowed: &str| name.len().max(allowed.len()) * EDITS_PERCENT_MAX / 100;
     let all = allowed.iter().map(|allowed| (edits(name.as_bytes(), allowed.as_bytes()), *allowed));
     all.filter(|(edits, allowed)| *edits <= edits_max(allowed)).min().map(|(_, nearest)| nearest)

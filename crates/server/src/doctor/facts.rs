@@ -41,7 +41,7 @@ pub(super) struct Facts {
     pub(super) machine: Machine,
     pub(super) ports: Vec<Port>,
     /// Certificates of the listeners with TLS.
-    pub(crate) certificates: Vec<Certificate>,
+    pub(super) certificates: Vec<Certificate>,
 }
 
 /// The node and the index.

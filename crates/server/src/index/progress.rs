@@ -19,7 +19,7 @@ pub(super) struct Reporter {
 }
 
 /// Starts to report the progress of `index`'s build.
-pub(crate) fn report(index: &Arc<Index>) -> Reporter {
+pub(super) fn report(index: &Arc<Index>) -> Reporter {
     let (stop, stopped) = sync_channel::<()>(0);
     let index = Arc::clone(index);
     let thread = std::thread::spawn(move || {

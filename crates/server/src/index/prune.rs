@@ -159,7 +159,7 @@ impl Pruner {
 
     /// Looks at the node's disk until shutdown, when the index has a new tip, else once a minute; deletes blocks
     /// whenever enough of them are above `keep_bytes`.
-    pub(crate) fn watch(&self, keep_bytes: Option<u64>, shutdown: &Shutdown) {
+    pub(super) fn watch(&self, keep_bytes: Option<u64>, shutdown: &Shutdown) {
         let (mut logged, mut last, mut summed) = (String::new(), None::<Look>, None::<Instant>);
         while !shutdown.is_requested() {
             let (tip, now) = (self.index.snapshot().map(|at| at.tip().height), Instant::now());

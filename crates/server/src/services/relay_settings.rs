@@ -18,7 +18,7 @@ use crate::config::{
 use crate::sockets::listeners;
 
 /// Returns the settings of the relay.
-pub(crate) fn settings(options: &Options) -> Settings {
+pub(super) fn settings(options: &Options) -> Settings {
     let default = Description::default();
     let hex = |PubkeyText(pubkey)| pubkey.to_string();
     Settings {

@@ -3,7 +3,7 @@
 use percent_encoding::percent_decode_str;
 
 /// Returns the first field of this name.
-pub(crate) fn field(body: &str, name: &str) -> Option<String> {
+pub(super) fn field(body: &str, name: &str) -> Option<String> {
     let fields = body.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     fields.into_iter().find(|(key, _)| decoded(key) == name).map(|(_, value)| decoded(value))
 }
