@@ -138,7 +138,7 @@ fn newer(found: u8, known: u8) -> &'static str {
 pub fn rebuild_advice(folder: &Path) -> String {
     format!(
         "to build the index anew from the node's blocks, stop birdhouse, remove the folder {} and nothing else, and \
-         start it again: the events of the relay and the certificate lie elsewhere and stay",
+         start it again: the events of the relay, the watches with their invoices and the certificate lie elsewhere and stay",
         folder.display()
     )
 }

@@ -16,7 +16,9 @@ pub enum Error {
         error: redb::Error,
     },
     /// A record of the file of notices cannot be read.
-    #[error("failed to read the notices: a record of {table} is damaged; move the file watch.redb away to begin anew")]
+    #[error(
+        "failed to read the notices: a record of {table} is damaged; move the file watch-<network>.redb away to begin anew"
+    )]
     Damaged {
         /// The table.
         table: &'static str,

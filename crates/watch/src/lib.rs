@@ -13,7 +13,7 @@
 //! | `file` | `watches.toml`: parse, check, write back |
 //! | `notice` | notices, their ids and their line of text |
 //! | `invoice` | invoices and labels: terms, states, the reserve of addresses; pure |
-//! | `state` | the file `watch.redb`: log, open transactions, windows, cursor, outbox; one transaction an update |
+//! | `state` | the file `watch-<network>.redb`: log, open transactions, windows, cursor, outbox; one transaction an update |
 //! | `wallet` | scripts of a watch: branches, the window of the gap |
 //! | `engine` | the difference of what a watch knew and what a snapshot says -> notices |
 //! | `channel` | ways to a person: `nostr`, `ntfy`, `webhook`, `mail`, `command` |

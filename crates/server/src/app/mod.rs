@@ -106,7 +106,7 @@ impl App {
     /// Returns the watches, before their file is read; `None` without an index of this process's own.
     pub(crate) fn watches(&self, runtime: &Handle) -> Option<Watches> {
         let setup = self.bitcoin.as_ref()?;
-        let paths = Paths { file: self.watch_file.clone(), state: setup.index_dir.join(watch_files::STATE) };
+        let paths = Paths { file: self.watch_file.clone(), state: watch_files::state(&setup.index_dir) };
         Some(Watches::new(paths, setup.network, Arc::clone(&setup.index), runtime.clone()))
     }
 

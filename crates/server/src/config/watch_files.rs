@@ -1,4 +1,6 @@
-//! Names of the files of watches. All but the notices lie in the data folder.
+//! Names of the files of watches, which lie in the data folder.
+
+use std::path::{Path, PathBuf};
 
 /// The watch file, unless `watch-file` or the folder of the configuration file says otherwise.
 pub(crate) const FILE: &str = "watches.toml";
@@ -6,5 +8,10 @@ pub(crate) const FILE: &str = "watches.toml";
 pub(crate) const KEY: &str = "watch.nsec";
 /// The token of the API for programs, unless `watch-api-token-file` names another one.
 pub(crate) const API_TOKEN: &str = "watch-api-token";
-/// Notices and what the watches know, in the folder of the index.
-pub(crate) const STATE: &str = "watch.redb";
+
+/// Returns the path of the notices and of what the watches know: a file a network, beside the folder of the index, which
+/// may be removed at any time.
+pub(crate) fn state(index_dir: &Path) -> PathBuf {
+    let network = index_dir.file_name().unwrap_or_default();
+    index_dir.with_file_name(format!("watch-{}.redb", network.display()))
+}

@@ -200,7 +200,9 @@ impl Stores {
             if done.parts.contains(part) {
                 let folder_of_part = from.strip_prefix(&self.data_dir).unwrap_or(from);
                 copy_if_present(&self.data_dir, folder, &folder_of_part.join(rules::FILE))?;
-                self.copy_notices(folder, &folder_of_part.join(watch_files::STATE))?;
+                if *part == Part::Index {
+                    self.copy_notices(folder, &watch_files::state(folder_of_part))?;
+                }
             }
         }
         Ok(done)
