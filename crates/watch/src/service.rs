@@ -54,6 +54,8 @@ struct Inner {
     running: Mutex<Option<Arc<Running>>>,
     /// Held while the file is read and put to work, which waits for an update under way.
     reloading: Mutex<()>,
+    /// The reason why the file could not be put to work when it was read last.
+    fault: Mutex<Option<String>>,
 }
 
 /// The files of watches.
@@ -61,7 +63,7 @@ struct Inner {
 pub struct Paths {
     /// `watches.toml`.
     pub file: PathBuf,
-    /// `watch.redb`.
+    /// `watch-<network>.redb`.
     pub state: PathBuf,
 }
 
@@ -103,6 +105,8 @@ pub struct WatchStatus {
     pub channels: Vec<ChannelStatus>,
     /// The reason why nothing is announced now.
     pub waiting: Option<String>,
+    /// The reason why the watch file could not be put to work when it was read last. What it said before goes on.
+    pub fault: Option<String>,
     /// Position of the last notice: their number since the log began.
     pub notices: u64,
 }
@@ -126,6 +130,7 @@ impl Watches {
                 state: Mutex::default(),
                 running: Mutex::default(),
                 reloading: Mutex::default(),
+                fault: Mutex::default(),
             }),
         }
     }
@@ -141,13 +146,19 @@ impl Watches {
     }
 
     /// Reads the watch file again, and begins to follow the index if there is a first watch or channel. A file with a
-    /// mistake changes nothing.
+    /// mistake changes nothing but the [status](Self::status), which has the reason.
     ///
     /// # Errors
     /// The file has a mistake, or the state cannot be opened.
     pub fn reload(&self) -> Result<()> {
+        let _one_at_a_time = self.inner.reloading.lock();
+        let read = self.read_file();
+        *self.inner.fault.lock() = read.as_ref().err().map(ToString::to_string);
+        read
+    }
+
+    fn read_file(&self) -> Result<()> {
         let inner = &self.inner;
-        let _one_at_a_time = inner.reloading.lock();
         let file = WatchFile::read(&inner.paths.file, inner.network)?;
         if let Some(running) = self.running() {
             // An empty file is a decision; a missing one may be a disk that is not there.
@@ -263,11 +274,13 @@ impl Watches {
 
     /// Returns the state of all watches.
     pub fn status(&self) -> WatchStatus {
-        let Some(running) = self.running() else { return WatchStatus::default() };
+        let fault = self.inner.fault.lock().clone();
+        let Some(running) = self.running() else { return WatchStatus { fault, ..WatchStatus::default() } };
         WatchStatus {
             watches: running.views.lock().clone(),
             channels: running.channels(),
             waiting: running.waiting.lock().clone(),
+            fault,
             notices: *running.last.borrow(),
         }
     }
@@ -301,7 +314,11 @@ impl Wallets for Watches {
     }
 
     fn are_known(&self) -> bool {
-        self.running().is_none_or(|running| running.scripts.read().is_some())
+        match self.running() {
+            Some(running) => running.scripts.read().is_some(),
+            // Without a watch file there is nothing to know; of one with a mistake nothing is known.
+            None => self.inner.fault.lock().is_none(),
+        }
     }
 }
 

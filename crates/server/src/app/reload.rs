@@ -1,6 +1,7 @@
 //! Signals that change a running server: SIGHUP and SIGUSR1.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use birdhouse_watch::Watches;
@@ -9,6 +10,10 @@ use crate::config::Options;
 use crate::index::Setup;
 use crate::process::{Level, Signals};
 use crate::services::{self, Service};
+
+/// Time between two attempts to put a watch file to work that failed. A full disk has room again later, and a mistake
+/// is mended.
+const RETRY: Duration = Duration::from_mins(1);
 
 /// The parts that take new settings while they run.
 pub(super) struct Reload {
@@ -60,7 +65,23 @@ pub(super) fn read_watches(watches: &Watches) {
                 tracing::info!(watches = file.watches.len(), channels = file.channels.len(), "read the watch file");
             }
         }
-        Err(error) => tracing::error!(%error, "kept the watches as they were"),
+        Err(error) if watches.state().is_some() => tracing::error!(%error, "kept the watches as they were"),
+        Err(error) => tracing::error!(%error, "nothing is watched; trying again every minute"),
+    }
+}
+
+/// Reads a watch file again that could not be put to work, for as long as the future is polled.
+pub(super) async fn retry_watches(watches: Watches) {
+    loop {
+        tokio::time::sleep(RETRY).await;
+        if watches.status().fault.is_none() {
+            continue;
+        }
+        let again = watches.clone();
+        let read = tokio::task::spawn_blocking(move || again.reload()).await;
+        if matches!(read, Ok(Ok(()))) {
+            tracing::info!("the watch file is in effect");
+        }
     }
 }
 

@@ -170,6 +170,9 @@ fn welcome_wallets(app: &App, listeners: &[BoundListener]) {
 
 /// Starts the tasks that answer signals and keep the onion service.
 fn start_tasks(app: &App, control: &Control, reload: Reload) {
+    if let Some(watches) = reload.watches.clone() {
+        tokio::spawn(reload::retry_watches(watches));
+    }
     tokio::spawn(reload.serve(app.signals.clone()));
     if let Some(onion) = app.onion.clone() {
         tokio::spawn(onion.of(&control.shown.listeners).keep());

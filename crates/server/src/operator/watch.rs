@@ -50,12 +50,16 @@ pub(super) fn status(status: &WatchStatus) -> Value {
     if let Some(waiting) = &status.waiting {
         value["waiting"] = json!(waiting);
     }
+    if let Some(fault) = &status.fault {
+        value["fault"] = json!(fault);
+    }
     value
 }
 
 /// Whatever of the watches needs a person, for dashboard and `birdhouse top`.
 pub(super) fn warnings(status: &WatchStatus) -> Vec<Warning> {
-    let of_all = status.waiting.iter().map(|reason| format!("The watches tell nothing now: {reason}."));
+    let of_file = status.fault.iter().map(|fault| format!("The watch file is not in effect: {fault}."));
+    let of_all = of_file.chain(status.waiting.iter().map(|reason| format!("The watches tell nothing now: {reason}.")));
     let fault = |view: &WatchView| view.fault.as_ref().map(|fault| format!("Watch \"{}\": {fault}.", view.name));
     let texts = of_all.chain(status.watches.iter().filter_map(fault));
     texts

@@ -100,6 +100,26 @@ fn a_payment_to_a_watched_wallet_is_told_and_kept_over_a_restart() {
     assert_eq!(notices(&server), expected, "the log stays");
 }
 
+/// Nothing is watched then, and nobody may take that for a file without watches.
+#[test]
+fn a_watch_file_that_cannot_be_read_at_the_start_is_a_warning_until_it_can() {
+    let node = Bitcoind::start(Options::default()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("watches.toml");
+    fs::write(&file, format!("[[watch]]\nname = \"Savings\"\ndescriptor = \"wpkh({TPUB}/0/*)\"\n")).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let server = Birdhouse::start_in(folder.path(), &node, &[]);
+    let fault = list(&server)["fault"].clone();
+    assert!(fault.as_str().is_some_and(|fault| fault.contains("chmod 600")), "{fault}");
+    let (_, status) = server.run("ctl", &["status"]);
+    assert!(status.contains("watch file is not in effect"), "{status}");
+
+    fs::set_permissions(server.dir().join("watches.toml"), Permissions::from_mode(0o600)).unwrap();
+    server.signal(Signal::SIGHUP);
+    server.until("knows the watch", || (list(&server)["watches"][0]["name"] == "Savings").then_some(()));
+    assert_eq!(list(&server)["fault"], Value::Null);
+}
+
 /// Takes requests of HTTP, and answers each with 200.
 struct Receiver {
     listener: std::net::TcpListener,

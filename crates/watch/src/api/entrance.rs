@@ -183,7 +183,9 @@ async fn answer(
     let service = &*caller.service;
     let at = service.index.snapshot()?;
     if !service.wallets.are_known() {
-        return Err(Failure::unavailable("the watched wallets are being read for the first time; try again later"));
+        return Err(Failure::unavailable(
+            "the watched wallets are not known yet; `birdhouse watch list` says why; try again later",
+        ));
     }
     let ask = || (route.endpoint)(&Question { service, at: &at, params: &params });
     let reply = match route.lane {
