@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::{BlockPart, BlockSource as _, SourceErrorKind};
 use birdhouse_chain::{BuildOptions, Error, Height, Index, Profile, ScriptHash, Secret, Snapshot};
-use birdhouse_node::{Auth, BlockFiles, CoreNode, Fetching, Rpc};
+use birdhouse_node::{Auth, BlockFiles, CoreNode, FETCH_FLOOR_BYTES, Fetching, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::tx::{Coin, Payment};
@@ -167,4 +167,12 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
     let (offset, coinbase) = (80 + 1, serialize(&old.txdata[0]));
     let len = u32::try_from(coinbase.len()).unwrap();
     assert_eq!(again.read_part(old.block_hash(), None, offset, len).unwrap(), coinbase);
+
+    // What is fetched lands on the node's disk, which others need.
+    let files = BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap();
+    let full = Fetching::new(Box::new(files), rpc(&node), tempfile::tempdir().unwrap().path());
+    let full = full.with_free_bytes(|| Some(FETCH_FLOOR_BYTES - 1));
+    let error = full.fetch_removed(BlockPart { block: old.block_hash(), offset, len }).unwrap_err();
+    assert_eq!(error.kind, SourceErrorKind::Transient);
+    assert!(error.message.contains("has 1999 MB"), "{error}");
 }

@@ -67,7 +67,7 @@ pub use check::{NodeFacts, check_node};
 pub use checkpoints::forked_chain;
 pub use conf::{Auth, Conf, NodeConf, NodeOptions};
 pub use core_node::CoreNode;
-pub use fetch::{FetchCounters, FetchCounts, Fetching, full_peers};
+pub use fetch::{FETCH_FLOOR_BYTES, FetchCounters, FetchCounts, Fetching, full_peers};
 pub use open::{Chosen, open_source};
 pub use prune::{NodeDisk, PruneBounds, PrunePlan, prune_blocks};
 pub use pruning::{KeptBlocks, PruneMode};

@@ -34,10 +34,15 @@ use parts::Parts;
 use peers::Peers;
 pub use peers::full_peers;
 
+/// Bytes that stay free on the node's disk: a block that is brought back is written there, and nothing but pruning
+/// removes it again. Strangers may ask for every old block, one after the other.
+pub const FETCH_FLOOR_BYTES: u64 = 2_000_000_000;
+
 /// A source of blocks that brings back those that the node has removed.
 pub struct Fetching {
     source: Box<dyn BlockSource>,
     peers: Peers,
+    free_bytes: FreeBytes,
     blocks: Mutex<Blocks>,
     folder: PathBuf,
     /// Opened when the node lacks a block for the first time; `None` if that failed.
@@ -45,6 +50,9 @@ pub struct Fetching {
     flights: Mutex<HashMap<BlockHash, Arc<Flight>>>,
     counters: Arc<FetchCounters>,
 }
+
+/// Returns the bytes that are free on the node's disk; `None` where this is unknown.
+type FreeBytes = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
 /// A block under way: its outcome, once it has one. All who want it wait for the lock.
 type Flight = Mutex<Option<SourceResult<()>>>;
@@ -56,12 +64,20 @@ impl Fetching {
         Self {
             source,
             peers: Peers::new(rpc),
+            free_bytes: Box::new(|| None),
             blocks: Mutex::default(),
             folder: folder.to_owned(),
             parts: OnceLock::new(),
             flights: Mutex::default(),
             counters: Arc::default(),
         }
+    }
+
+    /// Brings blocks back only while the node's disk has [`FETCH_FLOOR_BYTES`] free, by what this returns; `None` where
+    /// it is unknown.
+    #[must_use]
+    pub fn with_free_bytes(self, free_bytes: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
+        Self { free_bytes: Box::new(free_bytes), ..self }
     }
 
     /// Returns the counters of what is fetched.
@@ -111,10 +127,24 @@ impl Fetching {
     }
 
     fn bring(&self, hash: BlockHash) -> SourceResult<()> {
-        let block = self.peers.bring(hash).inspect_err(|_| self.counters.count_failure())?;
+        let block = self.check_disk().and_then(|()| self.peers.bring(hash));
+        let block = block.inspect_err(|_| self.counters.count_failure())?;
         self.counters.count_block();
         self.blocks.lock().keep(hash, block.into());
         Ok(())
+    }
+}
+
+impl Fetching {
+    fn check_disk(&self) -> SourceResult<()> {
+        match (self.free_bytes)() {
+            Some(free) if free < FETCH_FLOOR_BYTES => Err(transient(format!(
+                "old blocks are fetched only while the node's disk has {} MB free, and it has {} MB; try again later",
+                FETCH_FLOOR_BYTES / 1_000_000,
+                free / 1_000_000
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 

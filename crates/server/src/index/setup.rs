@@ -335,7 +335,9 @@ fn with_node(options: &Options) -> Result<Parts> {
     let rpc = Arc::new(Rpc::new(&conf.rpc_address, conf.auth.clone()));
     ask_first(&rpc, &conf, options)?;
     let folder = options.index_dir(conf.network)?.join(FETCHED);
-    let source = Fetching::new(source_of(&rpc, &conf, options)?, rpc.with_own_calls(CALLS_OF_FETCHES), &folder);
+    let blocks_dir = conf.blocks_dir.clone();
+    let source = Fetching::new(source_of(&rpc, &conf, options)?, rpc.with_own_calls(CALLS_OF_FETCHES), &folder)
+        .with_free_bytes(move || birdhouse_store::disk_free_bytes(&blocks_dir));
     // Nobody waits for the messages of a node that is polled.
     let zmq_sequence = conf.zmq_sequence.filter(|_| options.rpc_poll_secs.is_none());
     let access = NodeAccess { rpc, zmq_sequence, blocks_dir: conf.blocks_dir, fetches: source.counters() };
