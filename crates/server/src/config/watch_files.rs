@@ -9,8 +9,8 @@ pub(crate) const KEY: &str = "watch.nsec";
 /// The token of the API for programs, unless `watch-api-token-file` names another one.
 pub(crate) const API_TOKEN: &str = "watch-api-token";
 
-/// Returns the path of the notices and of what the watches know: a file a network, beside the folder of the index, which
-/// may be removed at any time.
+/// Returns the path of the notices and of what the watches know: a file a network, beside the folder of the index. That
+/// folder may be removed at any time.
 pub(crate) fn state(index_dir: &Path) -> PathBuf {
     let network = index_dir.file_name().unwrap_or_default();
     index_dir.with_file_name(format!("watch-{}.redb", network.display()))
