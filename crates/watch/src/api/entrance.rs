@@ -27,7 +27,7 @@ use crate::api::failure::Failure;
 use crate::api::feed::{Caller, Changes, Invoices};
 use crate::api::params::{Params, query_pairs};
 use crate::api::reply::{Content, NextPiece, Reply, TEXT};
-use crate::api::routes::{self, Access, Found, Lane, NotFound, Route};
+use crate::api::routes::{self, Access, Found, NotFound, Route};
 use crate::api::service::{Question, Service};
 use crate::api::wish::Feed;
 use crate::limits::{API_BODY_BYTES_MAX, API_CONNECTIONS_MAX};
@@ -188,10 +188,7 @@ async fn answer(
         ));
     }
     let ask = || (route.endpoint)(&Question { service, at: &at, params: &params });
-    let reply = match route.lane {
-        Lane::Index => service.read(&caller.meter, ask).await?,
-        Lane::Node => service.by_node(&caller.meter, ask).await?,
-    };
+    let reply = service.answer(route.lane, &caller.meter, ask).await?;
     Ok((reply, at))
 }
 

@@ -4,16 +4,7 @@ use hyper::Method;
 
 use crate::api::params::decoded;
 use crate::api::reply::Answer;
-use crate::api::service::Question;
-
-/// The resource that an endpoint uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lane {
-    /// Index, mempool and the file of the watches.
-    Index,
-    /// The node.
-    Node,
-}
+use crate::api::service::{Lane, Question};
 
 /// Those who may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

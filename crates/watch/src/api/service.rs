@@ -63,6 +63,15 @@ pub(super) struct Question<'a> {
     pub(super) params: &'a Params,
 }
 
+/// The resource that an endpoint uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Index, mempool and the file of the watches.
+    Index,
+    /// The node.
+    Node,
+}
+
 impl Question<'_> {
     /// Returns the watched wallets.
     pub(super) fn book(&self) -> Book<'_> {
@@ -101,31 +110,45 @@ impl Service {
         Book::new(&*self.wallets, self.settings.network)
     }
 
-    /// Waits for a turn to ask the node, and asks it.
-    pub(super) async fn by_node<T>(
-        &self,
-        meter: &Arc<Meter>,
-        ask: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let turn = timeout(NODE_PATIENCE, self.settings.reads.node_calls.take(meter)).await;
-        let _turn = turn.map_err(|_| Failure::unavailable("the node does not answer; try again later"))?;
-        offload(ask)
-    }
-
-    /// Reads in turns of the client. Fetches blocks that the node has removed, if the read needs some.
+    /// Reads in turns of the client, as [`Self::answer`] does.
     pub(super) async fn read<T>(
         &self,
         meter: &Arc<Meter>,
-        mut read: impl FnMut() -> Result<T, Failure>,
+        read: impl FnMut() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.answer(Lane::Index, meter, read).await
+    }
+
+    /// Asks in turns of the client. Fetches blocks that the node has removed, if the answer needs some.
+    pub(super) async fn answer<T>(
+        &self,
+        lane: Lane,
+        meter: &Arc<Meter>,
+        mut ask: impl FnMut() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         for _ in 0..FETCHES_MAX {
-            let answer = self.settings.reads.offloaded(meter, |_| read()).await;
+            let answer = self.once(lane, meter, &mut ask).await;
             let Err(Failure::Removed(parts)) = &answer else { return answer };
             if !self.fetch(meter, parts).await {
                 return answer;
             }
         }
-        self.settings.reads.offloaded(meter, |_| read()).await
+        self.once(lane, meter, ask).await
+    }
+
+    async fn once<T>(
+        &self,
+        lane: Lane,
+        meter: &Arc<Meter>,
+        ask: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let reads = &self.settings.reads;
+        if lane == Lane::Index {
+            return reads.offloaded(meter, |_| ask()).await;
+        }
+        let turn = timeout(NODE_PATIENCE, reads.node_calls.take(meter)).await;
+        let _turn = turn.map_err(|_| Failure::unavailable("the node does not answer; try again later"))?;
+        offload(ask)
     }
 
     /// Fetches parts of blocks that the node has removed. Returns true if all came in time.
