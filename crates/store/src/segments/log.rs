@@ -269,6 +269,11 @@ impl LogWriter {
         })
     }
 
+    /// Takes nothing more: what it would take could not be read again.
+    pub(super) fn refuse(&mut self) {
+        self.is_broken = true;
+    }
+
     fn check(&self) -> Result<()> {
         if self.is_broken {
             let source = std::io::Error::other("an earlier write or sync failed; start again");

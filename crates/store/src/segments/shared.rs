@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -134,24 +135,34 @@ impl Shared {
 
     /// Goes on with an empty memtable and a new log.
     pub(super) fn freeze(&self, writer: &mut Writer) -> Result<()> {
-        let manifest = self.read(|contents| contents.manifest.clone());
-        let number = numbers(&self.folder.join("log"), "log")?.last().copied().unwrap_or(0) + 1;
-        let mut log = LogWriter::create(
-            &log_path(&self.folder, number),
-            manifest.as_deref(),
-            &writer.array_states,
-            &writer.leaves,
-        )?;
-        // The logs before go as soon as the rows are flushed.
-        log.sync()?;
-        sync_folder(&self.folder.join("log"))?;
-        writer.log = log;
+        let folder = self.folder.join("log");
+        let number = numbers(&folder, "log")?.last().copied().unwrap_or(0) + 1;
+        let path = log_path(&self.folder, number);
+        writer.log = self.begin_log(&path, writer).inspect_err(|_| {
+            // Its checkpoint is read after the log that goes on, and would take back what that publishes.
+            let is_gone = match fs::remove_file(&path) {
+                Ok(()) => sync_folder(&folder).is_ok(),
+                Err(error) => error.kind() == ErrorKind::NotFound,
+            };
+            if !is_gone {
+                writer.log.refuse();
+            }
+        })?;
         self.change(|contents| {
             let rows = std::mem::take(&mut contents.active);
             contents.frozen.push_front(Arc::new(Frozen { rows, next_log: number }));
         });
         self.changed.notify_all();
         Ok(())
+    }
+
+    /// Begins a log with a checkpoint, durable when this returns: the logs before go as soon as the rows are flushed.
+    fn begin_log(&self, path: &Path, writer: &Writer) -> Result<LogWriter> {
+        let manifest = self.read(|contents| contents.manifest.clone());
+        let mut log = LogWriter::create(path, manifest.as_deref(), &writer.array_states, &writer.leaves)?;
+        log.sync()?;
+        sync_folder(&self.folder.join("log"))?;
+        Ok(log)
     }
 
     pub(super) fn publish_with(&self, due: Due, manifest: &[u8]) -> Result<()> {
