@@ -8,8 +8,9 @@ use crate::names::Height;
 use crate::outside::{BlockId, BlockMeta};
 use crate::state::{ChainBlock, Snapshot};
 
-/// Blocks at the end that are all in it: reorgs are shallow.
-const DENSE: u32 = 10;
+/// Blocks at the end that are all in it: reorgs are shallow, and a snapshot that is held is no further behind. Of one
+/// that is, a few of the last blocks seem to be missing.
+const DENSE: u32 = 100;
 
 /// A chain whose blocks have a hash at each height.
 pub(super) trait Chain {

@@ -188,6 +188,28 @@ fn the_snapshot_before_a_new_tip_takes_nothing_from_it() {
 }
 
 #[test]
+fn snapshots_of_many_blocks_ago_cut_nothing_and_have_all_their_records() {
+    let (mut chain, node, index) = world(9);
+    let derived = open(&MemoryStore::new());
+    let mut held = vec![index.snapshot().unwrap()];
+    while derived.advance(&held[0]).unwrap() {}
+    for _ in 0..40 {
+        chain.mine(1);
+        node.follow(chain.blocks());
+        index.sync(&*node).unwrap();
+        let now = index.snapshot().unwrap();
+        while derived.advance(&now).unwrap() {}
+        held.push(now);
+    }
+    let newest = held.last().unwrap();
+    for at in &held {
+        assert!(!derived.advance(at).unwrap());
+        assert_eq!(derived.len(at), at.tip().height.0 + 1);
+        assert_eq!(derived.len(newest), newest.tip().height.0 + 1, "cut by the snapshot of {}", at.tip().height.0);
+    }
+}
+
+#[test]
 fn verification_finds_each_record_that_differs_and_no_other() {
     let (_, _, index) = world(4);
     let (store, at) = (MemoryStore::new(), index.snapshot().unwrap());
