@@ -8,7 +8,7 @@ use std::time::Duration;
 use birdhouse_store::{Direction, KeyRange, PageLimit, Store};
 use bitcoin::BlockHash;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::broadcast;
+use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::build::{Build, BuildOptions, BuildReport, Progress, remove_leftovers};
 use crate::derived::DerivedIndex;
@@ -336,9 +336,28 @@ impl Index {
         self.early.read().as_ref().and_then(EarlyHeaders::of)
     }
 
-    /// Receives every update from now on. A receiver that lags must treat every script as touched.
+    /// Receives every update from now on. A receiver that lags must treat every script as touched, and what it then
+    /// receives may be older than the current snapshot; [`Index::next_update`] does both.
     pub fn updates(&self) -> broadcast::Receiver<Arc<Update>> {
         self.updates.subscribe()
+    }
+
+    /// Waits for the next update; `None` once the index has ended. Where a slow receiver has missed some, one stands for
+    /// these and all until now: it touches every script, and none that comes after it is older.
+    pub async fn next_update(&self, updates: &mut broadcast::Receiver<Arc<Update>>) -> Option<Arc<Update>> {
+        loop {
+            match updates.recv().await {
+                Ok(update) => return Some(update),
+                Err(RecvError::Closed) => return None,
+                Err(RecvError::Lagged(_)) => {
+                    // In this order: what happens in between comes again.
+                    *updates = updates.resubscribe();
+                    if let Ok(snapshot) = self.snapshot() {
+                        return Some(Arc::new(Update { snapshot, touched: Touched::Any }));
+                    }
+                }
+            }
+        }
     }
 
     /// Returns the reason why the tip of the index is not the newest: why it stays although the node has another one,

@@ -1,12 +1,16 @@
 //! A node that falls behind, is wiped, or changes its mind: what it calls our tip decides.
 
+use std::future::Future as _;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use birdhouse_chain::source::BlockStanding::{Fork, Invalid, Unconnected, Unknown};
-use birdhouse_chain::{Error, Height, Index, Profile, Touched};
+use birdhouse_chain::{Error, Height, Index, Profile, Touched, Update};
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
+use tokio::sync::broadcast::Receiver;
 
 use crate::answers::Answers;
 use crate::common::Activity::{Rests, Syncs};
@@ -82,6 +86,34 @@ fn a_node_that_catches_up_while_it_is_judged_is_followed_without_a_detour() {
     assert_eq!((kind(&index), height(&index)), ("in sync", ours + 1));
     let heights = std::iter::from_fn(|| updates.try_recv().ok()).map(|update| update.snapshot.tip().height.0);
     assert_eq!(heights.collect::<Vec<_>>(), [ours + 1], "no lower tip was shown");
+}
+
+/// The next update, if it is there.
+fn now(index: &Index, updates: &mut Receiver<Arc<Update>>) -> Option<Arc<Update>> {
+    let next = pin!(index.next_update(updates));
+    match next.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(update) => Some(update.expect("the index lives")),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_receiver_that_lags_gets_one_update_and_none_that_is_older() {
+    let (node, mut chain, index) = world();
+    let mut updates = index.updates();
+    for _ in 0..70 {
+        chain.mine(1);
+        node.follow(chain.blocks());
+        index.sync(&*node).unwrap();
+    }
+    let next = now(&index, &mut updates).unwrap();
+    assert_eq!((next.snapshot.tip().height.0, &next.touched), (chain.height(), &Touched::Any));
+    assert!(now(&index, &mut updates).is_none(), "an older one came");
+    chain.mine(1);
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    let next = now(&index, &mut updates).unwrap();
+    assert_eq!(next.snapshot.tip().height.0, chain.height());
 }
 
 #[test]

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
-use birdhouse_chain::{Snapshot, Touched, Update};
+use birdhouse_chain::{Snapshot, Update};
 use birdhouse_net::PING_WORK;
 use futures_util::stream;
 use hyper::StatusCode;
-use tokio::sync::broadcast::{self, error::RecvError};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::time::sleep;
 
 use crate::limits::WATCHED;
@@ -54,7 +53,7 @@ pub(crate) fn body(service: Arc<Service>, caller: Caller, watch: Watch) -> Body 
         let events = receiver.next().await?;
         let meter = &receiver.caller.meter;
         meter.notified(events.len());
-        // A client that has used its share comes back, and its next request has status 429.
+        // A client that has used its share asks again, and gets status 429.
         meter.charge(PING_WORK, Instant::now()).ok()?;
         Some((Ok::<Bytes, std::io::Error>(events.into()), receiver))
     }))
@@ -75,14 +74,9 @@ impl Receiver {
         }
         loop {
             let update = tokio::select! {
-                update = self.updates.recv() => update,
+                update = self.service.index.next_update(&mut self.updates) => update?,
                 () = sleep(ALIVE_INTERVAL) => return Some(ALIVE.into()),
                 _ = self.stopped.changed() => return None,
-            };
-            let update = match update {
-                Ok(update) => update,
-                Err(RecvError::Lagged(_)) => self.any_change()?,
-                Err(RecvError::Closed) => return None,
             };
             let Update { snapshot, touched } = &*update;
             if !self.caller.concerned(|| self.watch.concerns(snapshot, touched)) {
@@ -93,12 +87,6 @@ impl Receiver {
                 return Some(events);
             }
         }
-    }
-
-    /// Stands for the updates that were lost to a slow client.
-    fn any_change(&self) -> Option<Arc<Update>> {
-        let snapshot = self.service.index.snapshot().ok()?;
-        Some(Arc::new(Update { snapshot, touched: Touched::Any }))
     }
 
     /// Reads what events say, in a turn of the client. A failure ends the stream: the client comes back.

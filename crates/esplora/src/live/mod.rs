@@ -17,14 +17,13 @@ use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_chain::{Snapshot, Touched, Update};
+use birdhouse_chain::{Snapshot, Update};
 use birdhouse_net::{
     Bounds, CloseCode, FrameWriter, Frames, Incoming, Kind, Message, Next, Patience, Stream, Upgraded, offload,
     write_now,
 };
 use hyper::StatusCode;
 use tokio::io::AsyncWriteExt as _;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use self::tracking::Tracking;
@@ -65,7 +64,8 @@ struct Connection {
 pub(crate) async fn converse(service: Arc<Service>, caller: Caller, upgraded: Upgraded<Stream>) {
     let Upgraded { stream, read, compression } = upgraded;
     // Before the first snapshot: nothing happens in between.
-    let mut updates = service.index.updates();
+    let index = Arc::clone(&service.index);
+    let mut updates = index.updates();
     let Ok(at) = service.index.snapshot() else { return };
     let bounds = Bounds {
         message_bytes: LIVE_MESSAGE_BYTES,
@@ -96,10 +96,9 @@ pub(crate) async fn converse(service: Arc<Service>, caller: Caller, upgraded: Up
             biased;
             _ = stopped.changed() => Err(Ending::Shutdown),
             () = meter.disconnected() => Err(Ending::Gone),
-            update = updates.recv() => match update {
-                Ok(update) => connection.update(&update).await,
-                Err(RecvError::Lagged(_)) => connection.any_change().await,
-                Err(RecvError::Closed) => Err(Ending::Shutdown),
+            update = index.next_update(&mut updates) => match update {
+                Some(update) => connection.update(&update).await,
+                None => Err(Ending::Shutdown),
             },
             () = paced => connection.tell().await,
             next = connection.incoming.next() => match next {
@@ -197,12 +196,6 @@ impl Connection {
             self.due = Some(self.due.map_or(due, |before| before.min(due)));
         }
         Ok(())
-    }
-
-    /// Stands for updates that were lost to a slow client.
-    async fn any_change(&mut self) -> Step {
-        let Ok(snapshot) = self.service.index.snapshot() else { return Err(failed()) };
-        self.update(&Update { snapshot, touched: Touched::Any }).await
     }
 
     /// Sends what is sent at a pace.

@@ -9,7 +9,6 @@ use birdhouse_chain::{Height, Index, Snapshot};
 use birdhouse_net::offload;
 use bitcoin::{BlockHash, Txid};
 use parking_lot::Mutex;
-use tokio::sync::broadcast::error::RecvError;
 
 use crate::clock;
 use crate::limits::{STALE_BLOCKS, STALE_TXIDS};
@@ -37,13 +36,8 @@ impl StaleBlocks {
     pub(crate) async fn follow(self: Arc<Self>, index: Arc<Index>) {
         let mut updates = index.updates();
         let mut known = index.snapshot().ok();
-        loop {
-            let next = match updates.recv().await {
-                Ok(update) => Some(Arc::clone(&update.snapshot)),
-                Err(RecvError::Lagged(_)) => index.snapshot().ok(),
-                Err(RecvError::Closed) => return,
-            };
-            let Some(next) = next else { continue };
+        while let Some(update) = index.next_update(&mut updates).await {
+            let next = Arc::clone(&update.snapshot);
             if let Some(before) = known.replace(Arc::clone(&next)).filter(|before| is_left(before, &next)) {
                 offload(|| self.compare(&before, &next, clock::now()));
             }
