@@ -1,9 +1,10 @@
 //! Changes of blocks, addresses and transactions that one client watches, as Server-Sent Events
 //! ([HTML, section 9.2](https://html.spec.whatwg.org/multipage/server-sent-events.html)).
 //!
-//! The id of an event is the tip at which it was seen. A client that comes back with its last id gets the blocks since
-//! then, and an event for each of its addresses and transactions that may have changed since. If that block is no
-//! longer in the chain, the client gets a `reorg`, and asks for everything anew.
+//! The last event of a change has the tip at which it was seen as its id, so that a client which is cut off within a
+//! change gets all of it again. A client that comes back with its last id gets the blocks since then, and an event for
+//! each of its addresses and transactions. If that block is no longer in the chain, the client gets a `reorg`, and asks
+//! for everything anew.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -71,7 +72,9 @@ impl Watch {
         if !has_blocks && scripts.is_empty() && transactions.is_empty() {
             return Err(Failure::bad_request("Nothing to watch: use ?blocks, ?address= or ?tx="));
         }
-        let tip = params.last_event.as_deref().and_then(parse_id);
+        // A client that cannot set a header names its last id in the query.
+        let last_event = params.last_event.clone().or_else(|| params.query("lastEventId"));
+        let tip = last_event.as_deref().and_then(parse_id);
         Ok(Self { has_blocks, scripts, transactions, tip })
     }
 
@@ -80,33 +83,28 @@ impl Watch {
         self.scripts.len() + self.transactions.len()
     }
 
-    /// Returns the first events: the tip, and everything that a client missed that comes back.
+    /// Returns the first events: the tip, or everything that a client missed that comes back. What left the mempool
+    /// meanwhile leaves no trace, so such a client gets the state of all that it watches.
     pub(crate) fn begin(&mut self, at: &Snapshot) -> Result<String> {
-        let mut events = format!("retry: {RETRY_MS}\n\n");
-        let since = self.tip.take().filter(|known| *known != at.tip());
+        let mut events = Events::default();
         for (txid, place) in &mut self.transactions {
             *place = place_of(at, *txid)?;
         }
-        let Some(since) = since else {
+        let is_back = self.tip.is_some();
+        if self.tip.is_none_or(|known| known == at.tip()) {
             self.tip = Some(at.tip());
-            event(&mut events, at, "tip", &block(at, at.tip().height));
-            return Ok(events);
-        };
-        self.tip = Some(since);
-        self.add_blocks(at, &mut events);
-        for (script, name) in &self.scripts {
-            let newest = at.history_page(script, None, 1)?;
-            let is_newer = newest.iter().any(|found| found.block.is_some_and(|block| block.height > since.height));
-            if is_newer || at.unconfirmed_stats(script).txs > 0 {
-                event(&mut events, at, "address", &stats(at, script, name)?);
+            events.add("tip", &block(at, at.tip().height));
+        }
+        if is_back {
+            self.add_blocks(at, &mut events);
+            for (script, name) in &self.scripts {
+                events.add("address", &stats(at, script, name)?);
+            }
+            for (txid, place) in &self.transactions {
+                events.add("tx", &transaction(at, *txid, *place));
             }
         }
-        for (txid, place) in &self.transactions {
-            if *place != Place::Nowhere {
-                event(&mut events, at, "tx", &transaction(at, *txid, *place));
-            }
-        }
-        Ok(events)
+        Ok(format!("retry: {RETRY_MS}\n\n{}", events.at(at.tip())))
     }
 
     /// True if a change may concern the client.
@@ -126,7 +124,7 @@ impl Watch {
 
     /// Returns the events of a change.
     pub(crate) fn changed(&mut self, at: &Snapshot, touched: &Touched) -> Result<String> {
-        let mut events = String::new();
+        let mut events = Events::default();
         let has_new_tip = self.tip != Some(at.tip());
         self.add_blocks(at, &mut events);
         for (script, name) in &self.scripts {
@@ -135,7 +133,7 @@ impl Watch {
                 Touched::Scripts(touched) => touched.binary_search(script).is_ok(),
             };
             if is_touched {
-                event(&mut events, at, "address", &stats(at, script, name)?);
+                events.add("address", &stats(at, script, name)?);
             }
         }
         for (txid, known) in &mut self.transactions {
@@ -146,14 +144,14 @@ impl Watch {
             let place = place_of(at, *txid)?;
             if place != *known {
                 *known = place;
-                event(&mut events, at, "tx", &transaction(at, *txid, place));
+                events.add("tx", &transaction(at, *txid, place));
             }
         }
-        Ok(events)
+        Ok(events.at(at.tip()))
     }
 
     /// Adds the blocks since the tip that the client knows.
-    fn add_blocks(&mut self, at: &Snapshot, events: &mut String) {
+    fn add_blocks(&mut self, at: &Snapshot, events: &mut Events) {
         let Some(known) = self.tip.replace(at.tip()).filter(|known| *known != at.tip()) else { return };
         if !self.has_blocks {
             return;
@@ -162,20 +160,32 @@ impl Watch {
         let first = if is_known && at.tip().height.0 - known.height.0 <= MISSED_MAX {
             known.height.0 + 1
         } else {
-            event(events, at, "reorg", &json!({ "stale": known.hash, "height": known.height.0 }));
+            events.add("reorg", &json!({ "stale": known.hash, "height": known.height.0 }));
             at.tip().height.0
         };
         for height in first..=at.tip().height.0 {
-            event(events, at, "block", &block(at, Height(height)));
+            events.add("block", &block(at, Height(height)));
         }
     }
 }
 
-/// Appends an event, with the tip as its id.
-fn event(events: &mut String, at: &Snapshot, name: &str, data: &Value) {
-    let tip = at.tip();
-    write!(events, "id: {}-{}\nevent: {name}\ndata: {data}\n\n", tip.height, tip.hash)
-        .expect("writing to memory never fails");
+/// The events of one change.
+#[derive(Default)]
+struct Events(String);
+
+impl Events {
+    fn add(&mut self, name: &str, data: &Value) {
+        write!(self.0, "event: {name}\ndata: {data}\n\n").expect("writing to memory never fails");
+    }
+
+    /// Returns the text, with the tip as the id of the last event. It stands behind the data, so that a client which
+    /// takes lines as they come does not know the id of an event that was cut off.
+    fn at(mut self, tip: BlockId) -> String {
+        if self.0.pop().is_some() {
+            write!(self.0, "id: {}-{}\n\n", tip.height, tip.hash).expect("writing to memory never fails");
+        }
+        self.0
+    }
 }
 
 fn parse_id(id: &str) -> Option<BlockId> {
