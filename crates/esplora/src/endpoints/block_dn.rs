@@ -128,16 +128,16 @@ fn filter_headers_import(question: &Question<'_>) -> Answer {
 /// Records of all heights below `end`, or of all that there are for `latest`, behind ten bytes: magic of the network,
 /// version, kind, and the first height.
 fn import(question: &Question<'_>, records_of: Records, known: u32) -> Answer {
-    let end = match question.params.text("end") {
-        "latest" => known,
-        _ => question.params.number("end")?,
-    };
+    let is_latest = question.params.text("end") == "latest";
+    let end = if is_latest { known } else { question.params.number("end")? };
     if end == 0 || end > known {
         return Err(Failure::bad_request(format!("the end is a height from 1 to {known}, exclusive, or latest")));
     }
     let mut head = question.service.settings.network.magic().to_bytes().to_vec();
     head.extend([IMPORT_VERSION, u8::from(records_of == Records::FilterHeaders), 0, 0, 0, 0]);
-    records(question, records_of, 0..end, head)
+    let reply = records(question, records_of, 0..end, head)?;
+    // The word means another height soon, whatever it means now.
+    Ok(if is_latest { Reply { cache: Cache::seconds(GROWING_S), ..reply } } else { reply })
 }
 
 /// Returns the heights of the file that the path names, of which there are `known` records.
