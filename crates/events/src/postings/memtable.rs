@@ -140,7 +140,8 @@ impl Memtable {
 /// Returns the index of a posting in a list, or the index where it belongs.
 fn rank_in(list: &[Posting], posting: &Posting, first: Seq, ids: &[EventId]) -> usize {
     let id = |seq: Seq| ids[usize::try_from(seq.0 - first.0).expect("the memtable fits in memory")];
-    let rank = |posting: &Posting| (posting.created_at(), Reverse(id(posting.seq())));
+    // An event that was deleted and is accepted again is here twice: the number of the copy tells them apart.
+    let rank = |posting: &Posting| (posting.created_at(), Reverse(id(posting.seq())), posting.seq());
     let wanted = rank(posting);
     match list.last() {
         Some(last) if rank(last) >= wanted => list.partition_point(|other| rank(other) < wanted),
@@ -150,4 +151,29 @@ fn rank_in(list: &[Posting], posting: &Posting, first: Seq, ids: &[EventId]) -> 
 
 fn newest(list: &[Posting], count: usize) -> Vec<Posting> {
     list.iter().rev().take(count).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::samples::event;
+    use crate::options::EventsOptions;
+
+    /// A version that was replaced comes again after its successor is deleted.
+    #[test]
+    fn an_event_that_is_there_twice_is_read_twice_in_pieces_of_one() {
+        let index = PostingIndex::new(&[7; 16], EventsOptions::default().indexed_letters());
+        let mut memtable = Memtable::new(Seq(0));
+        let again = event(1, 5, &[], "again");
+        for one in [&event(1, 4, &[], "older"), &again, &again, &event(1, 6, &[], "newer")] {
+            memtable.push(one, &index);
+        }
+        let key = *index.lists_of(&again).first().expect("an event is in a list");
+        let mut read: Vec<Posting> =
+            memtable.lists_until(key.into(), u32::MAX, 1).flat_map(|(_, first)| first).collect();
+        while let [next] = memtable.list_after(key, read.last().expect("the first"), 1)[..] {
+            read.push(next);
+        }
+        assert_eq!(read.iter().map(|posting| posting.seq().0).collect::<Vec<_>>(), [3, 2, 1, 0]);
+    }
 }
