@@ -25,7 +25,8 @@ impl Address {
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':')?;
         let (author, d) = rest.split_once(':')?;
-        let kind = Kind(kind.parse().ok()?);
+        let number = kind.parse().ok().filter(|number: &u16| number.to_string() == kind)?;
+        let kind = Kind(number);
         let fits = match kind.class() {
             KindClass::Addressable => true,
             KindClass::Replaceable => d.is_empty(),
@@ -138,6 +139,8 @@ mod tests {
             format!("20001:{author}:"),
             format!("95559:{author}:"),
             format!(":{author}:"),
+            format!("+30023:{author}:"),
+            format!("030023:{author}:"),
             format!("30023:{upper}:"),
             "30023::".to_owned(),
             String::new(),
