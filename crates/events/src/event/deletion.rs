@@ -73,10 +73,11 @@ impl Deletion {
 
 impl Vanish {
     /// Parses a request to vanish from a relay with these URLs; `None` if it is another kind or addresses other relays.
-    /// A URL of an IP address counts, because whether it is the relay's depends on the connection: who accepts events
-    /// from clients refuses the request where it is not ([`Vanish::names`]).
+    /// A relay is known by its host and port: it answers at every path, and may stand behind a proxy for TLS. A URL of
+    /// an IP address counts, because whether it is the relay's depends on the connection: who accepts events refuses
+    /// the request where it is not ([`Vanish::names`]).
     pub fn of(event: &Event, own: &[RelayUrl]) -> Option<Self> {
-        Self::names(event, |url| own.contains(url) || url.literal().is_some())
+        Self::names(event, |url| url.is_at_one_of(own) || url.literal().is_some())
     }
 
     /// Parses a request to vanish that names all relays, or one of which `is_own` is true.

@@ -85,10 +85,14 @@ fn vanish_asks_the_relays_it_names_or_all() {
     let own = [RelayUrl::parse("wss://relay.example.com").expect("a URL")];
     let asks = |tags: &[&[&str]]| Vanish::of(&event(62, 10, tags, ""), &own);
     let vanish = Vanish { author: keys(1).pubkey(), until: Timestamp(10) };
-    for tags in
-        [["relay", "ALL_RELAYS"], ["relay", "wss://relay.example.com/"], ["relay", "WSS://Relay.example.com:443"]]
-    {
-        assert_eq!(asks(&[&["relay", "wss://other.example.com"], &tags]), Some(vanish), "{tags:?}");
+    for url in [
+        "ALL_RELAYS",
+        "wss://relay.example.com/",
+        "WSS://Relay.example.com:443",
+        "ws://relay.example.com",
+        "wss://relay.example.com/inbox",
+    ] {
+        assert_eq!(asks(&[&["relay", "wss://other.example.com"], &["relay", url]]), Some(vanish), "{url}");
     }
     for tags in [["relay", "all_relays"], ["relay", "wss://other.example.com"], ["r", "ALL_RELAYS"]] {
         assert_eq!(asks(&[&tags]), None, "{tags:?}");

@@ -44,6 +44,11 @@ impl RelayUrl {
         &self.authority
     }
 
+    /// Returns true if one of these URLs has the same host and port.
+    pub fn is_at_one_of(&self, others: &[Self]) -> bool {
+        others.iter().any(|other| other.authority == self.authority)
+    }
+
     /// Returns the path without slashes at its end, so an empty one for the root.
     pub fn path(&self) -> &str {
         &self.path

@@ -114,7 +114,7 @@ impl Local {
     /// True if a URL has a name of the relay.
     pub(crate) fn is_at(&self, url: &RelayUrl) -> bool {
         match self {
-            Self::Named(own) => own.iter().any(|own| own.authority() == url.authority()),
+            Self::Named(own) => url.is_at_one_of(own),
             Self::At(local) => url.literal().is_some_and(|literal| {
                 let is_loopback = literal.ip().is_loopback() && local.ip().is_loopback();
                 literal.port() == local.port() && (is_loopback || literal.ip() == local.ip())

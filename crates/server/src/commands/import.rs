@@ -97,14 +97,18 @@ pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
+    use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent};
 
     use super::*;
 
     pub(super) fn event(author: u8, kind: u16, second: u64) -> String {
+        tagged(author, kind, second, Vec::new())
+    }
+
+    pub(super) fn tagged(author: u8, kind: u16, second: u64, tags: Vec<Tag>) -> String {
         let keys = Keys::from_secret([author; 32]).unwrap();
         let (created_at, kind) = (Timestamp(second), Kind(kind));
-        UnsignedEvent { created_at, kind, tags: Vec::new(), content: "ä\n\u{1}".to_owned() }.sign(&keys).to_json()
+        UnsignedEvent { created_at, kind, tags, content: "ä\n\u{1}".to_owned() }.sign(&keys).to_json()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 use anyhow::Result;
-use birdhouse_events::{Accepted, Event, Events, KindClass, VerifiedEvent};
+use birdhouse_events::{Accepted, Event, Events, Kind, KindClass, Vanish, VerifiedEvent};
 use tracing::warn;
 
 /// Invalid candidates that are logged with their reason; further ones are only counted.
@@ -48,6 +48,8 @@ pub(super) enum Skipped {
     Expired,
     /// Deleted in the source.
     Deleted,
+    /// A request to vanish from other relays.
+    Elsewhere,
 }
 
 /// Numbers of candidates by outcome.
@@ -61,6 +63,7 @@ pub(super) struct Counts {
     pub(super) malformed: u64,
     pub(super) forged: u64,
     pub(super) ephemeral: u64,
+    pub(super) elsewhere: u64,
 }
 
 /// A verified event, or the name of a skipped candidate and the reason.
@@ -112,6 +115,9 @@ fn accept(
         let mut kept = Vec::with_capacity(batch.events.len());
         for verified in &batch.events {
             match verified {
+                Ok(event) if is_for_others(event, events) => {
+                    counts.skip(&event.id.to_string(), &Skipped::Elsewhere);
+                }
                 Ok(event) => kept.push(event),
                 Err((name, reason)) => counts.skip(name, reason),
             }
@@ -123,6 +129,12 @@ fn accept(
         progress(batch.steps, &counts);
     }
     Ok(counts)
+}
+
+/// True for a request to vanish (NIP-62) that names other relays alone. A URL of an IP address is another relay's: it is
+/// the same for every relay that such a request was sent to.
+fn is_for_others(event: &Event, events: &Events) -> bool {
+    event.kind == Kind::VANISH && Vanish::names(event, |url| url.is_at_one_of(events.urls())).is_none()
 }
 
 /// Verifies candidates on all processors: signatures cost most of an import.
@@ -151,7 +163,7 @@ fn verify_one<C: Candidate>(candidate: &C) -> Verified {
 impl Counts {
     /// Returns the number of candidates that are no valid events of a relay.
     pub(super) fn invalid(&self) -> u64 {
-        self.malformed + self.forged + self.ephemeral
+        self.malformed + self.forged + self.ephemeral + self.elsewhere
     }
 
     fn count(&mut self, outcome: Accepted) {
@@ -170,8 +182,9 @@ impl Counts {
             Skipped::Ephemeral => &mut self.ephemeral,
             Skipped::Expired => &mut self.expired,
             Skipped::Deleted => &mut self.deleted,
+            Skipped::Elsewhere => &mut self.elsewhere,
         } += 1;
-        if let Skipped::Malformed(_) | Skipped::Forged(_) | Skipped::Ephemeral = reason
+        if let Skipped::Malformed(_) | Skipped::Forged(_) | Skipped::Ephemeral | Skipped::Elsewhere = reason
             && self.invalid() <= LOGGED_MAX
         {
             warn!(name, %reason, "skipped an invalid event");
@@ -182,13 +195,17 @@ impl Counts {
 /// The summary after an import.
 impl fmt::Display for Counts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stored, duplicates, superseded, deleted, expired, malformed, forged, ephemeral } = self;
+        let Self { stored, duplicates, superseded, deleted, expired, malformed, forged, ephemeral, elsewhere } = self;
         write!(
             out,
             "{stored} events stored; skipped {duplicates} duplicates, {superseded} superseded, {deleted} deleted, {expired} \
              expired and {} invalid ({malformed} malformed, {forged} forged, {ephemeral} ephemeral)",
             self.invalid()
-        )
+        )?;
+        if *elsewhere > 0 {
+            write!(out, "; {elsewhere} of the invalid ask to vanish from other relays")?;
+        }
+        Ok(())
     }
 }
 
@@ -201,6 +218,7 @@ impl fmt::Display for Skipped {
             Self::Ephemeral => out.write_str("ephemeral events are not stored"),
             Self::Expired => out.write_str("the event has expired"),
             Self::Deleted => out.write_str("the event was deleted"),
+            Self::Elsewhere => out.write_str("the request to vanish names other relays; see relay-url"),
         }
     }
 }

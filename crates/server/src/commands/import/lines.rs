@@ -82,8 +82,10 @@ impl Candidate for Line {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::super::tests::event;
+    use super::super::tests::{event, tagged};
     use super::*;
+    use birdhouse_events::Tag;
+
     use crate::config::Options;
     use crate::services::relay;
 
@@ -107,5 +109,22 @@ mod tests {
         let lines = ["{}".to_owned(), event(1, 1, 5), forged, event(1, 20_001, 5)].join("\n");
         let counts = import_lines(&relay::events(&options).unwrap(), lines.as_bytes(), &ProgressBar::hidden()).unwrap();
         assert_eq!(counts, Counts { stored: 1, malformed: 1, forged: 1, ephemeral: 1, ..Counts::default() });
+    }
+
+    /// A dump of another relay has what authors asked of that one (NIP-62).
+    #[test]
+    fn requests_to_vanish_from_other_relays_delete_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let relay_url = Some(vec!["wss://birds.example".to_owned()]);
+        let options = Options { data_dir: Some(folder.path().to_owned()), relay_url, ..Options::default() };
+        let events = relay::events(&options).unwrap();
+        let vanish = |second, url: &str| tagged(1, 62, second, vec![Tag(vec!["relay".into(), url.into()])]);
+        let elsewhere = ["ws://127.0.0.1:7777", "wss://203.0.113.5", "wss://fish.example"];
+        let lines: Vec<String> = (6..).zip(elsewhere).map(|(second, url)| vanish(second, url)).collect();
+        let lines = [vec![event(1, 1, 5)], lines].concat().join("\n");
+        let counts = import_lines(&events, lines.as_bytes(), &ProgressBar::hidden()).unwrap();
+        assert_eq!((counts, events.live_events()), (Counts { stored: 1, elsewhere: 3, ..Counts::default() }, 1));
+        let counts = import_lines(&events, vanish(9, "ws://birds.example/in").as_bytes(), &ProgressBar::hidden());
+        assert_eq!((counts.unwrap().stored, events.live_events()), (1, 1), "the note is gone, and the request there");
     }
 }
