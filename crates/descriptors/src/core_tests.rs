@@ -197,6 +197,11 @@ fn what_core_reads_has_cores_addresses_and_what_it_refuses_is_refused() {
             "{descriptor}"
         );
     }
+    // Its scripts have no address.
+    let bare = written("sortedmulti(1,@A/0/*,@B/0/*)");
+    node.rpc("getdescriptorinfo", json!([bare])).unwrap();
+    let not_served = Err(Unnamed::NotServed("sortedmulti() outside of sh() and wsh()"));
+    assert_eq!(parse(&bare, Network::Regtest, &mut Steps::default()), not_served);
     for (descriptor, reason) in REFUSED.iter().cloned() {
         let text = written(descriptor);
         let info = node.rpc("getdescriptorinfo", json!([text]));

@@ -10,8 +10,7 @@ use crate::unnamed::Unnamed;
 const NOT_SERVED: [(&str, &str); 4] =
     [("musig", "musig()"), ("sortedmulti_a", "sortedmulti_a()"), ("sp", "sp()"), ("unused", "unused()")];
 /// Forms with which a descriptor begins.
-const FORMS: [&str; 12] =
-    ["pk", "pkh", "wpkh", "sh", "wsh", "tr", "multi", "sortedmulti", "addr", "raw", "combo", "rawtr"];
+const FORMS: [&str; 11] = ["pk", "pkh", "wpkh", "sh", "wsh", "tr", "multi", "addr", "raw", "combo", "rawtr"];
 /// Characters of the checksum of a descriptor.
 const CHECKSUM_CHARS: usize = 8;
 /// Beginnings of addresses of witness programs.
@@ -44,6 +43,9 @@ pub fn unreadable(text: &str) -> Unnamed {
     };
     if text.matches('(').count() != text.matches(')').count() {
         return Unnamed::Brackets;
+    }
+    if form.trim() == "sortedmulti" {
+        return Unnamed::NotServed("sortedmulti() outside of sh() and wsh()");
     }
     if FORMS.contains(&form.trim()) { Unnamed::Unreadable } else { Unnamed::NoForm }
 }

@@ -99,8 +99,7 @@ impl fmt::Display for Unnamed {
             Self::SilentPaymentAddress(error) => return write!(f, "{error}"),
             Self::Brackets => "a bracket of this descriptor is missing, or there is one too many",
             Self::NoForm => {
-                "a descriptor begins with pk(, pkh(, wpkh(, sh(, wsh(, tr(, multi(, sortedmulti(, addr(, raw(, combo( \
-                 or rawtr("
+                "a descriptor begins with pk(, pkh(, wpkh(, sh(, wsh(, tr(, multi(, addr(, raw(, combo( or rawtr("
             }
             Self::Unreadable => {
                 "this descriptor cannot be read: one of its keys, paths or conditions is not as BIP 380 and its \
