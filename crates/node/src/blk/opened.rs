@@ -54,9 +54,11 @@ impl Opened {
         moved.insert(hash, position);
     }
 
-    /// Returns true if the node has deleted its first file.
+    /// Returns true if the node has deleted files. The first one may be left: blocks of a download lie out of order, so
+    /// it may have a late one.
     pub(super) fn is_pruned(&self) -> bool {
-        !self.folder().blk_path(0).exists()
+        let has_gap = |numbers: &[u32]| numbers.last().is_some_and(|last| numbers.len() <= *last as usize);
+        self.folder().numbers().is_ok_and(|numbers| has_gap(&numbers))
     }
 
     fn folder(&self) -> &Folder {

@@ -10,7 +10,7 @@ use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::rng::{Rng, rounds};
 use birdhouse_testkit::tx::{Coin, Payment};
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options};
-use bitcoin::consensus::serialize;
+use bitcoin::consensus::encode::{serialize, serialize_hex};
 use bitcoin::{Block, Network};
 use serde_json::json;
 
@@ -129,6 +129,39 @@ fn siblings_whose_funding_block_is_deleted_get_their_undo_data_from_the_node() {
         assert_eq!(as_tx_outs(found.spent.as_bytes()), expected);
         node.invalidate(hash).unwrap();
     }
+}
+
+#[test]
+fn a_sibling_is_no_doubt_beside_a_node_that_has_deleted_other_files_than_the_first() {
+    let (node, mut chain) = (pruned_by_hand("-rest=1"), ChainBuilder::new(63));
+    chain.mine(900);
+    // Blocks of a download come out of order, so the first file has a late one.
+    for block in &chain.blocks()[1..] {
+        node.rpc("submitheader", json!([serialize_hex(&block.header)])).unwrap();
+    }
+    node.submit(850, &chain.blocks()[850]).unwrap();
+    chain.submit_to(&node).unwrap();
+    let fork = chain.height();
+    chain.mine(1);
+    chain.submit_to(&node).unwrap();
+    node.invalidate(chain.tip()).unwrap();
+    chain.rollback_to(fork);
+    let coin = chain.coins().find(|coin| coin.sat() == subsidy_sat(1)).unwrap().clone();
+    let script = chain.wallet().foreign_address(1).script_pubkey();
+    chain.spend(&[coin], &[Payment::to_script(script, 1000)]);
+    chain.mine(1);
+    chain.submit_to(&node).unwrap();
+    assert!(prune(&node, 600) > 149);
+    let is_there = |file| node.blocks_dir().join(file).exists();
+    assert!(is_there("blk00000.dat") && !is_there("blk00001.dat"));
+
+    let hash = chain.tip();
+    let alone = BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap();
+    assert!(alone.block(hash).unwrap().has_sibling, "the file has another block on the same one");
+    // To prove its undo data otherwise, the index would need blocks that are deleted.
+    let files = open_source(&node.blocks_dir(), Network::Regtest, Some(&rpc(&node))).unwrap().source;
+    let found = files.block(hash).unwrap();
+    assert_eq!((&found.block, found.has_sibling), (&serialize(chain.blocks().last().unwrap()), false));
 }
 
 #[test]
