@@ -71,7 +71,7 @@ const POLL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_hours(2);
 
 /// All parts. The shortest pieces come first.
-pub(crate) const PARTS: [Part; 15] = [
+pub(crate) const PARTS: [Part; 16] = [
     Part {
         name: "relay-kills",
         proves: "SIGKILL during relay writes of all kinds: every acknowledged event is there, the model agrees",
@@ -200,6 +200,15 @@ pub(crate) const PARTS: [Part; 15] = [
         unit: "kills",
         piece: 16,
         run: Run::Test(Test { name: "killed_follower_resumes_for_many_rounds", ..KILLED }),
+    },
+    Part {
+        name: "download-kills",
+        proves: "SIGKILL of node, index or both from the first block of a download on, beside pruning and reorgs: every \
+                 answer is that of a twin that keeps all blocks",
+        volume: 500,
+        unit: "kills",
+        piece: 16,
+        run: Run::Test(Test { name: "killed_node_and_index_answer_as_a_twin_for_many_rounds", ..KILLED }),
     },
     Part {
         name: "simulation",

@@ -165,10 +165,16 @@ impl Home {
 
     /// Asks the last started server; `None` if it does not answer.
     pub(crate) fn ask(&self, method: &str, params: serde_json::Value) -> Option<serde_json::Value> {
+        self.client_since(0)?.call(method, params).ok()
+    }
+
+    /// Connects to the last server that has written to the log after its first `from` bytes.
+    pub(crate) fn client_since(&self, from: usize) -> Option<Client> {
         let log = self.log();
-        let (_, after) = log.rsplit_once("serving the Electrum protocol addr=127.0.0.1:")?;
-        let port = after.split_whitespace().next()?.parse().ok()?;
-        Client::greet(port).ok()?.call(method, params).ok()
+        let (_, after) = log.get(from..)?.rsplit_once("serving the Electrum protocol addr=127.0.0.1:")?;
+        // A line may be written by half.
+        let (port, _) = after.split_once(char::is_whitespace)?;
+        Client::greet(port.parse().ok()?).ok()
     }
 }
 

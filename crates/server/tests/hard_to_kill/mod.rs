@@ -1,9 +1,11 @@
 //! Shared by the crash tests: the binary as a child process, a node with a chain, and all answers of an index.
 
 mod answers;
+mod asking;
 mod bird;
 mod build;
 mod disk;
+mod download;
 mod folders;
 #[cfg(feature = "cluster")]
 mod fronts;

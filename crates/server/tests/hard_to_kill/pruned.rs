@@ -55,13 +55,17 @@ impl Twins {
         (info["pruneheight"].as_u64().unwrap(), info["size_on_disk"].as_u64().unwrap())
     }
 
-    /// Proves that every script has the answers that an index beside the twin has.
     fn assert_same_answers(&self, home: &Home, context: &str) {
-        let fresh = fresh_answers(&self.twin, &self.chain, home.profile);
-        home.answers_of_scripts(&self.chain).assert_equal(&fresh.without_transactions(), context);
-        // The blocks of the twin have the transactions, which lie elsewhere in its files.
-        home.answers_with(&self.twin.blocks_dir(), &self.chain).assert_equal(&fresh, context);
+        assert_same_answers(home, &self.twin, &self.chain, context);
     }
+}
+
+/// Proves that every script has the answers that an index beside the twin has.
+pub(super) fn assert_same_answers(home: &Home, twin: &Bitcoind, chain: &ChainBuilder, context: &str) {
+    let fresh = fresh_answers(twin, chain, home.profile);
+    home.answers_of_scripts(chain).assert_equal(&fresh.without_transactions(), context);
+    // The blocks of the twin have the transactions, which lie elsewhere in its files.
+    home.answers_with(&twin.blocks_dir(), chain).assert_equal(&fresh, context);
 }
 
 #[test]
@@ -147,7 +151,7 @@ fn unconfirmed_transactions_may_spend_outputs_of_deleted_blocks() {
 }
 
 /// Bounds for chains of these tests.
-const SMALL_BOUNDS: [&str; 2] = ["--node-prune-margin=150", "--node-prune-step=100000"];
+pub(super) const SMALL_BOUNDS: [&str; 2] = ["--node-prune-margin=150", "--node-prune-step=100000"];
 
 fn prune(home: &Home, more: &[&str]) -> (bool, String) {
     home.output("prune", &[&SMALL_BOUNDS, more].concat())
