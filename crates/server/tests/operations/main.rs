@@ -18,6 +18,7 @@ mod history;
 mod index;
 mod limits;
 mod modes;
+mod newcomer;
 mod nginx;
 mod onion;
 mod packaged;
