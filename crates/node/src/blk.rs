@@ -148,7 +148,16 @@ impl BlockSource for BlockFiles {
         offset: u32,
         len: u32,
     ) -> SourceResult<Vec<u8>> {
-        self.found(|opened| opened.read_part(hash, position, offset, len))
+        let found = self.found(|opened| opened.read_part(hash, position, offset, len));
+        let is_deleted = || position.is_some_and(|position| self.opened().has_removed(position.file));
+        match (&self.node, found) {
+            // As of a whole block: after a crash of the node its files are not all in order. Deleted ones are another
+            // matter, for which there is a cache.
+            (Some(node), Err(error)) if error.kind == SourceErrorKind::NotFound && !is_deleted() => {
+                node.read_part(hash, None, offset, len).map_err(|_| error)
+            }
+            (_, found) => found,
+        }
     }
 }
 

@@ -106,10 +106,11 @@ impl Known {
         self.scan(folder, &[number], Zeros::End).map(drop)
     }
 
-    /// Returns `true` when several blocks in the scanned part of this file follow `previous`: each may have undo data
-    /// in the file's undo file.
-    pub(crate) fn is_fork(&self, previous: BlockHash, number: u32) -> bool {
-        self.children.of(previous).iter().filter(|child| child.file == number).count() > 1
+    /// Returns `true` when the scanned part of this file has another block than `hash` after `previous`: it may have
+    /// undo data in the file's undo file. A second copy, which a node writes after a crash, is no other block.
+    pub(crate) fn is_fork(&self, hash: BlockHash, previous: BlockHash, number: u32) -> bool {
+        let own = self.positions.of(hash);
+        self.children.of(previous).iter().any(|child| child.file == number && !own.contains(child))
     }
 
     /// Scans files in parallel, each from the end of its last scan; returns the new blocks. A file that is gone has

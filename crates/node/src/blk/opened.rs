@@ -159,7 +159,7 @@ impl Opened {
     }
 
     /// Returns `true` if a block file and all before it are gone.
-    fn has_removed(&self, file: u32) -> bool {
+    pub(super) fn has_removed(&self, file: u32) -> bool {
         self.folder().numbers().is_ok_and(|numbers| numbers.first().is_some_and(|first| *first > file))
     }
 

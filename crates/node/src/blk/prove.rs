@@ -70,7 +70,7 @@ impl Files {
         let has_sibling = self.known(|known| {
             known.undo_hints.insert(file, pairs.hint());
             known.look_into(&self.folder, file)?;
-            Ok(known.is_fork(wanted.previous, file))
+            Ok(known.is_fork(head.hash, wanted.previous, file))
         })?;
         let records = if has_sibling {
             pairs.find_all(wanted).map(|all| keep_own(block, all)).map_err(failed)?

@@ -260,6 +260,33 @@ fn block_written_twice_is_taken_where_it_is_whole() {
 }
 
 #[test]
+fn a_second_copy_of_a_block_is_no_sibling_of_it() {
+    let mut made = Made::new(1);
+    let blocks = branch(&genesis(), 1, 3);
+    made.put_connected(0, &blocks);
+    // A node that was killed in its download has written it again.
+    made.put(0, &blocks[1]);
+    let files = made.open();
+    assert!(!files.block(blocks[1].block_hash()).unwrap().has_sibling);
+    made.put(0, &mine(&blocks[0], 50, 1));
+    made.write();
+    assert!(files.block(blocks[1].block_hash()).unwrap().has_sibling);
+}
+
+#[test]
+fn a_part_that_the_files_do_not_give_is_asked_of_the_node() {
+    let (mut made, mut of_node) = (Made::new(1), Made::new(1));
+    let blocks = branch(&genesis(), 1, 2);
+    made.put_connected(0, &blocks[..1]);
+    of_node.put_connected(0, &blocks);
+    let files = made.open().with_node(Arc::new(of_node.open()));
+    let (hash, bytes) = (blocks[1].block_hash(), serialize(&blocks[1]));
+    assert_eq!(files.read_part(hash, None, 3, 70).unwrap(), bytes[3..73]);
+    let unknown = files.read_part(mine(&blocks[1], 9, 1).block_hash(), None, 0, 80).unwrap_err();
+    assert_eq!(unknown.kind, SourceErrorKind::NotFound);
+}
+
+#[test]
 fn block_that_arrives_later_is_found() {
     let mut made = Made::new(1);
     let blocks = branch(&genesis(), 1, 8);

@@ -74,7 +74,7 @@ impl Files {
             self.known(|known| {
                 known.look_into(&self.folder, number)?;
                 for block in &mut *in_one_file {
-                    block.has_siblings = known.is_fork(block.wanted().previous, number);
+                    block.has_siblings = known.is_fork(block.meta.hash, block.wanted().previous, number);
                 }
                 Ok(())
             })?;
