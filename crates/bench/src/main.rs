@@ -13,6 +13,7 @@ mod machine;
 mod mempool;
 mod relays;
 mod report;
+mod virtual_node;
 mod wallets;
 
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tikv_jemallocator::Jemalloc;
 
-use crate::builds::{build, catch_up, follow, growth, silent_payments};
+use crate::builds::{build, catch_up, follow, growth, silent_payments, virtual_chain};
 use crate::machine::server::Setup;
 use crate::relays::{nostream, relay};
 use crate::report::record::{Record, exit_code};
@@ -103,6 +104,11 @@ enum Command {
     Growth {
         #[command(flatten)]
         plan: growth::Plan,
+    },
+    /// Measure the first build of a made-up chain of any size, and compare answers with the chain's. Needs no node.
+    Virtual {
+        #[command(flatten)]
+        plan: virtual_chain::Plan,
     },
     /// Compare an index that has followed half of a chain with one that was built with all of it. Needs no node.
     Follow {
@@ -227,6 +233,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Tip { setup, samples, plan } => tip::run(setup, &samples.read()?, plan),
         Command::CatchUp { setup, plan } => catch_up::run(setup, plan),
         Command::Growth { plan } => growth::run(plan),
+        Command::Virtual { plan } => virtual_chain::run(plan),
         Command::Follow { plan } => follow::run(plan),
         Command::SilentPayments { plan } => silent_payments::run(plan),
         Command::Mempool { plan } => Ok(mempool::run(plan)),

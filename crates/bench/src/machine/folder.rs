@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 /// Bytes of a block of `stat`.
 const STAT_BLOCK_BYTES: u64 = 512;
@@ -35,6 +36,21 @@ fn allocated(path: &Path) -> io::Result<u64> {
         }
     }
     Ok(bytes)
+}
+
+/// Drops the files of a folder and all below it from the file cache, as after a start of the machine.
+pub(crate) fn forget(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            forget(&path)?;
+        } else {
+            let file = fs::File::open(&path)?;
+            file.sync_all()?;
+            posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads every file of a folder once into the file cache.

@@ -82,6 +82,9 @@ impl Worker<'_> {
         let hashes: Vec<u64> = touches.txids.iter().map(|txid| self.emit.keyer.txid(txid)).collect();
         self.emit.txids.write(first, &touches.txids, &hashes)?;
         let naming = Naming::of(self.emit.source);
+        let names = self.emit.source.outpoint_txids(height);
+        let names = names.map(|names| names.iter().map(|txid| self.emit.keyer.txid(txid)).collect());
+        let hashes = names.unwrap_or(hashes);
         let numbered = NumberedBlock { touches: &touches, height, first, hashes: &hashes };
         each_record(numbered, self.emit.keyer, naming, |record| self.scripts.push(record.prefix(), record))?;
         self.emit.progress.add_block(block.len() as u64);
@@ -95,7 +98,7 @@ pub(crate) struct NumberedBlock<'a> {
     pub(crate) height: Height,
     /// The number of its first transaction.
     pub(crate) first: TxNum,
-    /// The keyed hashes of its txids.
+    /// The keyed hashes of the txids by which inputs name its transactions.
     pub(crate) hashes: &'a [u64],
 }
 

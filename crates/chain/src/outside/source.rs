@@ -148,6 +148,13 @@ pub trait BlockSource: Send + Sync {
     /// visitor proves the merkle root of the block bytes.
     fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()>;
 
+    /// Returns the txids by which later inputs name the transactions of a block, in their order; `None` where these are
+    /// their own, as in every chain that a node knows. A chain that is made up as it is read cannot know the txids of
+    /// earlier transactions, so it has others, by which the first build matches inputs and outputs.
+    fn outpoint_txids(&self, _height: Height) -> Option<Vec<Hash256>> {
+        None
+    }
+
     /// Fetches one block. Where it comes without txids, the caller proves its merkle root.
     fn block(&self, hash: BlockHash) -> SourceResult<FetchedBlock>;
 

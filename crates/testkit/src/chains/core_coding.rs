@@ -8,12 +8,15 @@ pub const SPECIAL_SCRIPTS: u64 = 6;
 
 /// Core's `VARINT`: base 128, most significant group first, one added to each group but the last.
 pub fn put_varint(out: &mut Vec<u8>, mut number: u64) {
-    let mut groups = vec![number.to_le_bytes()[0] & 0x7f];
+    let mut groups = [number.to_le_bytes()[0] & 0x7f; 10];
+    let mut first = groups.len() - 1;
+    groups[first] = number.to_le_bytes()[0] & 0x7f;
     while number > 0x7f {
         number = (number >> 7) - 1;
-        groups.push(number.to_le_bytes()[0] & 0x7f | 0x80);
+        first -= 1;
+        groups[first] = number.to_le_bytes()[0] & 0x7f | 0x80;
     }
-    out.extend(groups.iter().rev());
+    out.extend_from_slice(&groups[first..]);
 }
 
 /// Core's `CompressAmount`: trailing zeros in decimal become an exponent.

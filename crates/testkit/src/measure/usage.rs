@@ -66,6 +66,12 @@ pub fn own_cpu() -> Duration {
     Duration::try_from(time).expect("a clock of time spent is never negative")
 }
 
+/// Returns the CPU time of the calling thread, to the nanosecond.
+pub fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("a clock of time spent is never negative")
+}
+
 /// Returns the CPU time of the threads of a process that have a name, by the nanosecond; `None` if none has it.
 ///
 /// # Errors
