@@ -117,7 +117,7 @@ pub use rows::TABLES;
 pub use state::{
     Balance, BalanceChange, BlockSummary, Confirmation, ConfirmedTransaction, Dropped, EarlyHeaders, FoundOutput,
     HistoryEntry, Mempool, MempoolTransaction, MerkleBranch, REPLACED_MAX, Replacements, ResolvedTransaction,
-    ScriptStats, Snapshot, Spender, UnconfirmedEntry, Unspent, Version,
+    ScriptStats, Snapshot, Spender, SpentOutput, UnconfirmedEntry, Unspent, Version,
 };
 pub use tip::{Index, MergeState, PackSize, Syncing, Update, is_same_index};
 pub use tweaks::{

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::{BlockPart, BlockSource as _, SourceErrorKind};
-use birdhouse_chain::{BuildOptions, Error, Height, Index, Profile, ScriptHash, Secret, Snapshot};
+use birdhouse_chain::{BuildOptions, Error, Height, Index, Profile, ScriptHash, Secret, Snapshot, SpentOutput};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, FETCH_FLOOR_BYTES, Fetching, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::bitcoind::free_port;
@@ -150,14 +150,27 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
     let is_old = |coin: &&Coin| coin.spendable_from < first_kept && coin.output.script_pubkey.is_p2wpkh();
     let old_coin = chain.coins().find(is_old).unwrap().clone();
     let paid = chain.wallet().foreign_address(3).script_pubkey();
-    let spend = chain.spend(&[old_coin], &[Payment::to_script(paid, 1_000)]);
-    let raw = chain.mine_block().txdata.iter().find(|transaction| transaction.compute_txid() == spend).unwrap().clone();
+    let spend = chain.spend(&[old_coin.clone()], &[Payment::to_script(paid, 1_000)]);
+    let block = chain.mine_block().clone();
+    let raw = block.txdata.iter().find(|transaction| transaction.compute_txid() == spend).unwrap().clone();
     node.rpc("sendrawtransaction", json!([serialize_hex(&raw), 0, "21000000"])).unwrap();
     index.sync(&core).unwrap();
     let at = index.snapshot().unwrap();
     let entry = node.rpc("getmempoolentry", json!([spend.to_string()])).unwrap();
     let fee = bitcoin::Amount::from_btc(entry["fees"]["base"].as_f64().unwrap()).unwrap().to_sat();
-    assert_eq!(at.mempool().get(&spend).unwrap().fee, fee);
+    let waiting = Arc::clone(at.mempool().get(&spend).unwrap());
+    assert_eq!(waiting.fee, fee);
+    let [spent] = waiting.spent_outputs().collect::<Vec<_>>()[..] else { panic!("it has one input") };
+    let SpentOutput { outpoint, scripthash, value } = spent;
+    let expected = (ScriptHash::of(old_coin.output.script_pubkey.as_bytes()), old_coin.output.value.to_sat());
+    assert_eq!((outpoint, (scripthash, value)), (raw.input[0].previous_output, expected));
+
+    // Once it is in a block that the node has, what it spends is in the undo data of that block.
+    node.rpc("submitblock", json!([serialize_hex(&block)])).unwrap();
+    index.sync(&core).unwrap();
+    let at = index.snapshot().unwrap();
+    let found = at.resolved(spend).unwrap().unwrap();
+    assert_eq!((found.prevouts.as_slice(), found.block.map(|block| block.hash)), (&[old_coin.output][..], Some(block.block_hash())));
 
     // Another process has what this one fetched, without a peer.
     drop((index, at, peer));

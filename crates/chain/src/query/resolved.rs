@@ -1,7 +1,8 @@
 //! Transactions with the outputs that they spend.
 //!
 //! The outputs come from the funding transactions, which are looked up together, or from the block's undo data: one
-//! block is read at the price of some dozens of transactions, and without random access.
+//! block is read at the price of some dozens of transactions, and without random access. Beside a pruned node the undo
+//! data has them where the block of a funding transaction is gone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,10 +14,13 @@ use crate::error::{Error, Result};
 use crate::names::{Hash256, Height, TxNum};
 use crate::outside::{BlockId, SourceError, SourceErrorKind};
 use crate::query::portions::PageList;
+use crate::rows::txpos::Span;
 use crate::state::{ResolvedTransaction, Snapshot};
 
 /// The most inputs of one block's transactions whose outputs are looked up. Above it, block and undo data are read.
 const LOOKUPS_MAX: usize = 128;
+/// Bytes of a block's header.
+const HEADER_BYTES: u32 = 80;
 
 impl Snapshot {
     /// Returns a transaction with the outputs that it spends; `None` if neither chain nor mempool holds it.
@@ -94,17 +98,40 @@ impl Snapshot {
                 looked_up.append(&mut ats);
                 continue;
             }
-            ats.sort_unstable_by_key(|at| txnums[*at]);
-            let own: Vec<TxNum> = ats.iter().map(|at| txnums[*at]).collect();
-            for (at, outputs) in ats.into_iter().zip(self.undone_outputs(height, &own)?) {
-                spent[at] = outputs;
-            }
+            self.undo(height, ats, txnums, &mut spent)?;
         }
         let spending: Vec<&Transaction> = looked_up.iter().map(|at| &transactions[*at]).collect();
+        let mut unknown: BTreeMap<Height, Vec<usize>> = BTreeMap::new();
         for (at, outputs) in looked_up.into_iter().zip(self.funding_outputs(&spending)?) {
+            if outputs.is_empty() && !transactions[at].is_coinbase() {
+                unknown.entry(self.height_of(txnums[at])?).or_default().push(at);
+            }
             spent[at] = outputs;
         }
+        for (height, ats) in unknown {
+            // To search for a block that is gone would cost more than the answer is worth.
+            if self.has_block(height)? {
+                self.undo(height, ats, txnums, &mut spent)?;
+            }
+        }
         Ok(spent)
+    }
+
+    /// True if a block may be where it lay in the node's files when it was indexed.
+    fn has_block(&self, height: Height) -> Result<bool> {
+        let position = self.headers.get(height).and_then(|block| block.position);
+        let header = Span { offset: 0, len: HEADER_BYTES };
+        position.map_or(Ok(true), |position| Ok(self.reader().peek(position, header)?.is_some()))
+    }
+
+    /// Sets the outputs that some transactions of a block spend, by its undo data.
+    fn undo(&self, height: Height, mut ats: Vec<usize>, txnums: &[TxNum], spent: &mut [Vec<TxOut>]) -> Result<()> {
+        ats.sort_unstable_by_key(|at| txnums[*at]);
+        let own: Vec<TxNum> = ats.iter().map(|at| txnums[*at]).collect();
+        for (at, outputs) in ats.into_iter().zip(self.undone_outputs(height, &own)?) {
+            spent[at] = outputs;
+        }
+        Ok(())
     }
 
     /// The outputs that transactions of a block spend, by its undo data; none if the node has removed that. The txnums

@@ -74,6 +74,17 @@ pub struct FoundOutput {
     pub spender: Option<(Txid, Confirmation)>,
 }
 
+/// An output that an input spends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpentOutput {
+    /// The output.
+    pub outpoint: OutPoint,
+    /// Hash of its script.
+    pub scripthash: ScriptHash,
+    /// Value in satoshis.
+    pub value: u64,
+}
+
 /// Bytes and block of a confirmed transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfirmedTransaction {

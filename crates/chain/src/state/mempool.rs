@@ -14,7 +14,7 @@ use imbl::{HashMap, OrdMap, OrdSet};
 use crate::block::{Program, is_indexed};
 use crate::names::{ScriptHash, TouchedScripts};
 use crate::outside::MiningRules;
-use crate::state::answer::{Confirmation, ScriptStats, UnconfirmedEntry};
+use crate::state::answer::{Confirmation, ScriptStats, SpentOutput, UnconfirmedEntry};
 use crate::state::replacements::{Replacements, Version};
 
 /// The least virtual bytes of the first bin of a fee histogram, and the growth of each next bin. These are
@@ -137,6 +137,16 @@ impl MempoolTransaction {
     /// Returns the outputs that it spends, in the order of its inputs.
     pub fn spent_outpoints(&self) -> impl Iterator<Item = OutPoint> {
         self.spends.iter().map(|spend| spend.outpoint)
+    }
+
+    /// Returns the outputs that it spends, in the order of its inputs. They are known even where the node has removed
+    /// their blocks.
+    pub fn spent_outputs(&self) -> impl Iterator<Item = SpentOutput> {
+        self.spends.iter().map(|Spend { outpoint, scripthash, value, .. }| SpentOutput {
+            outpoint: *outpoint,
+            scripthash: *scripthash,
+            value: *value,
+        })
     }
 
     /// Returns the number of its outputs.

@@ -19,7 +19,7 @@ mod txid_cache;
 
 pub use self::answer::{
     Balance, BalanceChange, BlockSummary, Confirmation, ConfirmedTransaction, FoundOutput, HistoryEntry, MerkleBranch,
-    ResolvedTransaction, ScriptStats, Spender, UnconfirmedEntry, Unspent,
+    ResolvedTransaction, ScriptStats, Spender, SpentOutput, UnconfirmedEntry, Unspent,
 };
 pub use self::early_headers::EarlyHeaders;
 pub(crate) use self::headers::{ChainBlock, Headers};

@@ -6,7 +6,7 @@ use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{Balance, Confirmation, Error as ChainError, Height, ScriptHash, Snapshot};
 use bitcoin::{Network, OutPoint, Txid};
 
-use super::lines;
+use super::lines::{self, Own, Read};
 use super::scan_key::Silent;
 use super::step::{Place, Rules, Step, step, step_silently};
 use super::view::WatchView;
@@ -283,6 +283,7 @@ impl Watched {
                 continue;
             }
             let place = place(moment.at, *txid, &open)?;
+            let open = self.read_again(moment.at, *txid, open, place)?;
             let lines = open.lines.clone();
             let spends = open.spends.clone();
             let next = if is_first {
@@ -310,14 +311,29 @@ impl Watched {
         Ok(announced.filter(|announced| self.is_asked(announced)).collect())
     }
 
+    /// Reads a transaction again of which a part was unknown, once it is in another block.
+    fn read_again(&self, at: &Snapshot, txid: Txid, mut open: Open, place: Place) -> Result<Open> {
+        let is_moved = matches!(place, Place::Block(block) if open.block != Some(block));
+        if open.lines.is_partial
+            && is_moved
+            && let Some(Read { lines, spends }) = lines::read(at, txid, self.own())?
+            && !lines.is_partial
+        {
+            (open.lines, open.spends) = (lines, spends);
+        }
+        Ok(open)
+    }
+
+    fn own(&self) -> Own<'_> {
+        Own { positions: &self.positions, wallet: &self.wallet }
+    }
+
     /// Reads the transactions that are not open yet.
     fn read_new(&self, at: &Snapshot, found: &BTreeMap<Txid, Option<Height>>) -> Result<BTreeMap<Txid, Open>> {
         let only = self.wallet.outpoint;
         let mut fresh = BTreeMap::new();
         for txid in found.keys().filter(|txid| !self.open.contains_key(*txid)) {
-            let Some(read) = lines::read(at, *txid, |script| self.positions.get(script).copied(), only)? else {
-                continue;
-            };
+            let Some(read) = lines::read(at, *txid, self.own())? else { continue };
             let is_other = only.is_some() && read.lines.outputs.is_empty() && read.lines.inputs.is_empty();
             if is_other && !read.lines.is_partial {
                 continue;

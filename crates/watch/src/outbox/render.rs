@@ -12,7 +12,7 @@ pub fn render(notice: &Notice, explorer: Option<&str>) -> Message {
     Message {
         id: notice.id.to_string(),
         created: notice.at,
-        title: if is_alarm { format!("{} was spent from", notice.watch) } else { notice.watch.to_string() },
+        title: title(notice),
         line: line(notice, Amounts::describe, balance_of),
         line_without_amounts: line(notice, Amounts::describe_without, |_| String::new()),
         priority: if is_alarm { Priority::Alarm } else { priority(&notice.kind) },
@@ -36,11 +36,20 @@ impl Amounts {
     }
 }
 
-/// A spend from a cold wallet that is not taken back.
+/// A spend from a cold wallet that is not taken back, or a transaction that may be one: a part of it is unknown.
 fn is_alarm(notice: &Notice) -> bool {
+    let may_spend = notice.amounts.spent > 0 || notice.is_partial && notice.txid.is_some();
     notice.is_cold
-        && notice.amounts.spent > 0
+        && may_spend
         && matches!(notice.kind, NoticeKind::Seen | NoticeKind::Confirmed { .. } | NoticeKind::Digest { .. })
+}
+
+fn title(notice: &Notice) -> String {
+    match notice.amounts.spent {
+        _ if !is_alarm(notice) => notice.watch.to_string(),
+        0 => format!("{} may have been spent from", notice.watch),
+        _ => format!("{} was spent from", notice.watch),
+    }
 }
 
 fn priority(kind: &NoticeKind) -> Priority {
@@ -64,7 +73,8 @@ fn btc(sat: u64) -> String {
 }
 
 fn line(notice: &Notice, amounts: impl Fn(&Amounts) -> String, balance: impl Fn(&Notice) -> String) -> String {
-    let what = amounts(&notice.amounts);
+    let is_unknown = notice.is_partial && notice.amounts == Amounts::default();
+    let what = if is_unknown { "an unknown amount".to_owned() } else { amounts(&notice.amounts) };
     let text = match &notice.kind {
         NoticeKind::Seen => match notice.block {
             Some(block) => format!("{what}, in block {}", block.height.0),
@@ -131,6 +141,13 @@ mod tests {
         assert_eq!((message.priority, message.title.as_str()), (Priority::Alarm, "number 1 was spent from"));
         let received = Notice { is_cold: true, ..payment(NoticeKind::Seen, 1_000, 0) };
         assert_eq!(render(&received, None).priority, Priority::Usual);
+        // It may be a spend with change.
+        for amounts in [received.amounts, Amounts::default()] {
+            let message = render(&Notice { is_partial: true, amounts, ..received.clone() }, None);
+            let title = "number 1 may have been spent from";
+            assert_eq!((message.priority, message.title.as_str()), (Priority::Alarm, title));
+            assert!(!message.line.contains("0.00000000 BTC"), "{}", message.line);
+        }
     }
 
     #[test]

@@ -32,7 +32,21 @@ enum BranchSource {
     /// Numbered scripts.
     Ranged(Box<Branch>),
     /// Scripts that were added one by one.
-    Listed(Vec<ScriptHash>),
+    Listed(Vec<Listed>),
+}
+
+/// A script that was added.
+#[derive(Debug)]
+struct Listed {
+    hash: ScriptHash,
+    /// `None` for that of an output, of which the chain has the hash alone.
+    script: Option<ScriptBuf>,
+}
+
+impl From<ScriptBuf> for Listed {
+    fn from(script: ScriptBuf) -> Self {
+        Self { hash: ScriptHash::of(script.as_bytes()), script: Some(script) }
+    }
 }
 
 /// A script's number in its wallet.
@@ -52,7 +66,7 @@ impl Wallet {
         match &settings.source {
             Source::Descriptor(text) => {
                 match parse(text.trim(), network, &mut Steps::default()).map_err(|reason| reason.to_string())? {
-                    Named::One(script) => wallet.list(vec![ScriptHash::of(script.as_bytes())]),
+                    Named::One(script) => wallet.list(vec![script.into()]),
                     Named::Many(described) => {
                         let step = || Ok(());
                         let mut derivation = Derivation::new(&step);
@@ -62,7 +76,7 @@ impl Wallet {
                                 wallet.push(BranchSource::Ranged(Box::new(branch)));
                             } else {
                                 let script = branch.script(0, &derivation).map_err(|_| no_script())?;
-                                wallet.list(vec![ScriptHash::of(script.as_bytes())]);
+                                wallet.list(vec![script.into()]);
                             }
                         }
                     }
@@ -70,7 +84,7 @@ impl Wallet {
             }
             Source::Script(hex) => {
                 let script = Vec::<u8>::from_hex(hex).map_err(|error| error.to_string())?;
-                wallet.list(vec![ScriptHash::of(&script)]);
+                wallet.list(vec![ScriptBuf::from(script).into()]);
             }
             Source::Outpoint(text) => {
                 wallet.outpoint = Some(text.parse().map_err(|_| no_script())?);
@@ -90,19 +104,31 @@ impl Wallet {
         self.branches.push(WalletBranch { source, derived: 0, used: 0 });
     }
 
-    fn list(&mut self, scripts: Vec<ScriptHash>) {
+    fn list(&mut self, scripts: Vec<Listed>) {
         self.push(BranchSource::Listed(scripts));
     }
 
     /// Adds a script to the first branch of a wallet that lists its scripts.
     pub(crate) fn add(&mut self, script: &ScriptBuf) {
-        self.add_hash(ScriptHash::of(script.as_bytes()));
+        self.add_listed(script.clone().into());
     }
 
     /// [`Self::add`] of a script hash.
-    pub(crate) fn add_hash(&mut self, script: ScriptHash) {
+    pub(crate) fn add_hash(&mut self, hash: ScriptHash) {
+        self.add_listed(Listed { hash, script: None });
+    }
+
+    fn add_listed(&mut self, script: Listed) {
         if let Some(WalletBranch { source: BranchSource::Listed(scripts), .. }) = self.branches.first_mut() {
             scripts.push(script);
+        }
+    }
+
+    /// Returns the script at a position; `None` if its hash alone is known.
+    pub(crate) fn script(&self, position: Position) -> Option<ScriptBuf> {
+        match &self.branches.get(position.branch as usize)?.source {
+            BranchSource::Ranged(branch) => branch.script(position.index, &Derivation::new(&|| Ok(()))).ok(),
+            BranchSource::Listed(scripts) => scripts.get(position.index as usize)?.script.clone(),
         }
     }
 
@@ -141,7 +167,7 @@ impl Wallet {
                         // One number of 2^127 has no script.
                         ranged.script(index, &derivation).map(|script| ScriptHash::of(script.as_bytes())).ok()
                     }
-                    BranchSource::Listed(scripts) => scripts.get(index as usize).copied(),
+                    BranchSource::Listed(scripts) => scripts.get(index as usize).map(|listed| listed.hash),
                 };
                 branch.derived += 1;
                 self.scripts += 1;

@@ -4,6 +4,7 @@
 mod cases;
 mod cost;
 mod model;
+mod pruned;
 #[path = "../../../electrum/tests/electrum/silent_sender.rs"]
 #[expect(dead_code, reason = "the tests of the Electrum protocol use all of it")]
 mod silent_sender;

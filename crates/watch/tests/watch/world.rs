@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use birdhouse_chain::source::BlockSource;
 use birdhouse_chain::{BuildOptions, DerivedIndex, Index, Profile, Secret, TweakDetail, Tweaks, Update};
-use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
+use birdhouse_node::{Auth, BlockFiles, CoreNode, Fetching, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::Size;
@@ -14,15 +16,19 @@ use birdhouse_testkit::{Bitcoind, Options};
 use birdhouse_watch::{Engine, Notice, State, WatchFile};
 use bitcoin::Network;
 use bitcoin::constants::genesis_block;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 
+const PATIENCE: Duration = Duration::from_mins(1);
 const TINY: Size = Size { blocks: 3, block_txs: 2, scripts_per_form: 1, busy: &[] };
 
 pub(crate) struct World {
     pub(crate) live: LiveNode,
     pub(crate) index: Arc<Index>,
+    store: Arc<MemoryStore>,
+    source: Arc<dyn BlockSource>,
     core: CoreNode,
     updates: Receiver<Arc<Update>>,
     folder: TempDir,
@@ -33,27 +39,75 @@ pub(crate) struct World {
     pub(crate) now: u64,
 }
 
-/// An index of a node's chain, built.
-pub(crate) fn index_of(node: &Bitcoind) -> (Arc<Index>, CoreNode) {
-    let address = format!("127.0.0.1:{}", node.rpc_port());
-    let core = CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie()))));
-    let files = Arc::new(BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap());
+fn rpc(node: &Bitcoind) -> Rpc {
+    Rpc::new(&format!("127.0.0.1:{}", node.rpc_port()), Auth::Cookie(node.cookie()))
+}
+
+fn open(store: &Arc<MemoryStore>, source: &Arc<dyn BlockSource>) -> Arc<Index> {
     let genesis = genesis_block(Network::Regtest).block_hash();
-    let index = Index::open(Arc::new(MemoryStore::new()), files, genesis, Profile::Full, Secret([7; 16])).unwrap();
-    let temp = tempfile::tempdir().unwrap();
-    index.build(None, &BuildOptions::modest(temp.path())).unwrap();
-    (Arc::new(index), core)
+    let store = Arc::<MemoryStore>::clone(store);
+    let index = Index::open(store, Arc::clone(source), genesis, Profile::Full, Secret([7; 16]));
+    Arc::new(index.unwrap())
 }
 
 impl World {
     pub(crate) fn start(seed: u64) -> Self {
         let live = LiveNode::start(seed, TINY, Options::default()).unwrap();
-        let (index, core) = index_of(live.node());
+        let files = Arc::new(BlockFiles::open(&live.node().blocks_dir(), Network::Regtest).unwrap());
+        Self::of(live, files, tempfile::tempdir().unwrap())
+    }
+
+    /// Beside a node that removes blocks when [`Self::prune`] asks for it; its peers may have them.
+    pub(crate) fn pruned(seed: u64) -> Self {
+        let options = Options::default().arg("-prune=1").arg("-fastprune");
+        let (live, folder) = (LiveNode::start(seed, TINY, options).unwrap(), tempfile::tempdir().unwrap());
+        let files = BlockFiles::open(&live.node().blocks_dir(), Network::Regtest).unwrap();
+        let fetching = Fetching::new(Box::new(files), rpc(live.node()), &folder.path().join("fetched"));
+        Self::of(live, Arc::new(fetching), folder)
+    }
+
+    fn of(live: LiveNode, source: Arc<dyn BlockSource>, folder: TempDir) -> Self {
+        let (store, core) = (Arc::new(MemoryStore::new()), CoreNode::new(Arc::new(rpc(live.node()))));
+        let index = open(&store, &source);
+        let temp = tempfile::tempdir().unwrap();
+        index.build(None, &BuildOptions::modest(temp.path())).unwrap();
         let updates = index.updates();
-        let folder = tempfile::tempdir().unwrap();
         index.sync(&core).unwrap();
         let file = String::new();
-        Self { live, index, core, updates, folder, opened: 0, file, engine: None, now: 1_700_000_000 }
+        let now = 1_700_000_000;
+        Self { live, index, store, source, core, updates, folder, opened: 0, file, engine: None, now }
+    }
+
+    /// Opens the index as another process does: what it knew of the mempool is gone.
+    pub(crate) fn reopen(&mut self) {
+        self.engine = None;
+        self.index = open(&self.store, &self.source);
+    }
+
+    /// Mines blocks, and removes the first ones of the node. Returns the lowest height that it still has.
+    pub(crate) fn prune(&mut self) -> u32 {
+        self.live.mine_empty(900).unwrap();
+        self.index.sync(&self.core).unwrap();
+        let node = self.live.node();
+        node.rpc("pruneblockchain", json!([self.live.ledger().height() - 300])).unwrap();
+        let info = node.rpc("getblockchaininfo", json!([])).unwrap();
+        self.index.close_deleted_blocks();
+        u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap()
+    }
+
+    /// Connects the node to another one that listens on a port.
+    pub(crate) fn connect(&self, port: u16) {
+        let node = self.live.node();
+        node.rpc("addnode", json!([format!("127.0.0.1:{port}"), "onetry"])).unwrap();
+        let has_peer = || {
+            let peers = node.rpc("getpeerinfo", json!([])).unwrap();
+            peers.as_array().unwrap().iter().any(|peer| peer["servicesnames"].to_string().contains("\"NETWORK\""))
+        };
+        let began = Instant::now();
+        while !has_peer() {
+            assert!(began.elapsed() < PATIENCE, "the nodes never met");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Keeps an index of silent payments.
