@@ -88,6 +88,7 @@ pub struct Mempool {
     fees: u64,
     replacements: Replacements,
     rules: Arc<MiningRules>,
+    is_listed: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -312,6 +313,17 @@ impl Mempool {
     /// True if there is no transaction.
     pub fn is_empty(&self) -> bool {
         self.transactions.is_empty()
+    }
+
+    /// True once this process has read the whole mempool of its node: until then a transaction that is missing here may
+    /// be in the node's. A node that starts again changes nothing of that, for what was read stays until it answers.
+    pub fn is_listed(&self) -> bool {
+        self.is_listed
+    }
+
+    /// Notes that the whole mempool of the node was read.
+    pub(crate) fn set_listed(&mut self) {
+        self.is_listed = true;
     }
 
     /// Returns the sum of virtual bytes.

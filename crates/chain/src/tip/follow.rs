@@ -353,16 +353,20 @@ impl Index {
         touched
     }
 
-    /// Installs a mempool, if it differs from that of the snapshot.
+    /// Installs a mempool, and announces it if it differs from that of the snapshot. Returns true if it does.
     pub(super) fn install_mempool(&self, at: &Snapshot, mempool: Mempool, touched: TouchedScripts) -> bool {
         // Every change of transactions touches a script: each spends from one.
-        if touched.is_empty() && mempool.rules() == at.mempool.rules() {
+        let is_changed = !touched.is_empty() || mempool.rules() != at.mempool.rules();
+        if !is_changed && mempool.is_listed() == at.mempool.is_listed() {
             return false;
         }
         tracing::debug!(transactions = mempool.len(), scripts = touched.len(), "mempool changed");
-        let snapshot = Snapshot { mempool, ..at.clone() };
-        self.install(snapshot, Touched::Scripts(touched.into_iter().collect()));
-        true
+        let (snapshot, touched) = (Snapshot { mempool, ..at.clone() }, Touched::Scripts(touched.into_iter().collect()));
+        self.replace(snapshot, &touched);
+        if is_changed {
+            self.announce(touched);
+        }
+        is_changed
     }
 }
 

@@ -158,6 +158,9 @@ impl Mirror {
         // A part of a mempool has every parent of its transactions, so it can be shown. The next listing completes it.
         self.is_listed = self.missing.is_empty() && sequence.is_some();
         self.is_filling = !self.is_listed;
+        if self.is_listed {
+            mempool.set_listed();
+        }
         (self.sequence, self.skipped, self.applied) = (sequence.unwrap_or(self.sequence), 0, 0);
         Ok(Some(mempool))
     }

@@ -243,7 +243,7 @@ impl Invoices {
         let read = || {
             let Some(invoice) = service.invoices.get(&id)? else { return Ok(None) };
             let paid = payments::of(&at, &invoice, now)?;
-            Ok(Some(payments::json(&invoice, &paid, now)))
+            Ok(Some(payments::json(&at, &invoice, &paid, now)))
         };
         let invoice = service.read(&self.caller.meter, read).await.ok()??;
         charged(&self.caller.meter, event(&json!({ "category": "Invoice", "params": [invoice] })))

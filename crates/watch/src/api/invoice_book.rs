@@ -239,7 +239,8 @@ impl InvoiceBook {
 
     // === following the chain ===
 
-    /// Stores what a change of the index, or the time, makes of invoices; then tells it.
+    /// Stores what a change of the index, or the time, makes of invoices; then tells it. While the node's mempool is
+    /// not known, no state goes back and no time ends.
     pub(super) fn update(&self, at: &Snapshot, touched: &Touched, now: u64) -> Result<()> {
         let numbers = self.known.lock().concerned(touched, now);
         let mut changes = Vec::new();
@@ -260,7 +261,7 @@ impl InvoiceBook {
             for one in &paid {
                 invoice.note(&one.outpoint.to_string(), one.payment.seen);
             }
-            invoice.reported = payments::standing(&invoice, &paid, now).state;
+            invoice.reported = payments::standing(at, &invoice, &paid, now).state;
             if invoice != before {
                 changes.push((number, before.reported, invoice));
             }
@@ -364,10 +365,16 @@ fn must_resume(branch: &Branch, reserve: Reserve) -> Failure {
 /// Follows the index and the clock until the index ends. What failed is done again, for all invoices.
 pub(super) async fn follow(book: Arc<InvoiceBook>, index: Arc<Index>, clock: fn() -> u64) {
     let mut updates = index.updates();
-    let mut touched = Touched::Any;
+    let (mut touched, mut is_listed) = (Touched::Any, false);
     loop {
         let done = match index.snapshot() {
-            Ok(at) => offload(|| book.update(&at, &touched, clock())),
+            Ok(at) => {
+                if at.mempool().is_listed() && !is_listed {
+                    // What was held back until now is in no update.
+                    (touched, is_listed) = (Touched::Any, true);
+                }
+                offload(|| book.update(&at, &touched, clock()))
+            }
             Err(_) => Ok(()),
         };
         let is_done = index.is_ready() && done.is_ok();
@@ -375,7 +382,8 @@ pub(super) async fn follow(book: Arc<InvoiceBook>, index: Arc<Index>, clock: fn(
             tracing::error!(%error, "failed to update invoices");
         }
         let until_end = book.next_end().map_or(u64::MAX, |end| (end + 1).saturating_sub(clock()));
-        let pause = if is_done { Duration::from_secs(until_end.clamp(1, PAUSE_MAX_S)) } else { RETRY };
+        // No update says that the mempool is known now.
+        let pause = if is_done && is_listed { Duration::from_secs(until_end.clamp(1, PAUSE_MAX_S)) } else { RETRY };
         let next = tokio::select! {
             update = updates.recv() => match update {
                 Ok(update) => update.touched.clone(),

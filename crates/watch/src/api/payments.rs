@@ -47,15 +47,16 @@ pub(super) fn of(at: &Snapshot, invoice: &Invoice, now: u64) -> Result<Vec<Paid>
     Ok(paid)
 }
 
-/// Returns the state of an invoice.
-pub(super) fn standing(invoice: &Invoice, paid: &[Paid], now: u64) -> Standing {
+/// Returns the state of an invoice by its payments in a snapshot.
+pub(super) fn standing(at: &Snapshot, invoice: &Invoice, paid: &[Paid], now: u64) -> Standing {
     let payments: Vec<Payment> = paid.iter().map(|paid| paid.payment).collect();
-    Standing::of(&invoice.terms(), &payments, now)
+    let standing = Standing::of(&invoice.terms(), &payments, now);
+    if at.mempool().is_listed() { standing } else { standing.without_mempool(invoice.reported) }
 }
 
-/// Returns an invoice as the API shows it.
-pub(super) fn json(invoice: &Invoice, paid: &[Paid], now: u64) -> Value {
-    let Standing { state, received, confirmed, late } = standing(invoice, paid, now);
+/// Returns an invoice with its payments in a snapshot as the API shows it.
+pub(super) fn json(at: &Snapshot, invoice: &Invoice, paid: &[Paid], now: u64) -> Value {
+    let Standing { state, received, confirmed, late, is_known } = standing(at, invoice, paid, now);
     let payment = |paid: &Paid| {
         json!({
             "outpoint": paid.outpoint.to_string(),
@@ -77,6 +78,7 @@ pub(super) fn json(invoice: &Invoice, paid: &[Paid], now: u64) -> Value {
         "expires": invoice.expires,
         "confirmations": invoice.confirmations,
         "state": state,
+        "is_known": is_known,
         "received": received,
         "confirmed": confirmed,
         "late": late,

@@ -54,6 +54,8 @@ pub(crate) struct Standing {
     pub(crate) confirmed: u64,
     /// Received after the end.
     pub(crate) late: u64,
+    /// False while the node's mempool is not known, so that more may have come.
+    pub(crate) is_known: bool,
 }
 
 impl Standing {
@@ -79,11 +81,39 @@ impl Standing {
         } else {
             InvoiceState::Unpaid
         };
-        Self { state, received, confirmed, late }
+        Self { state, received, confirmed, late, is_known: true }
+    }
+
+    /// Returns it for payments of the chain alone, while the node's mempool is not known. The state is the one that was
+    /// `reported`, unless these payments lead beyond it.
+    #[must_use]
+    pub(crate) fn without_mempool(self, reported: InvoiceState) -> Self {
+        let state = if self.state.is_beyond(reported) { self.state } else { reported };
+        Self { state, is_known: false, ..self }
     }
 }
 
 impl InvoiceState {
+    /// True if only further payments, or further confirmations, lead here from another state.
+    fn is_beyond(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Expired, _) => false,
+            // A payment in time that was not seen before.
+            (_, Self::Expired) => !self.asks(),
+            _ => self.progress() > other.progress(),
+        }
+    }
+
+    fn progress(self) -> u8 {
+        match self {
+            Self::Unpaid | Self::Expired => 0,
+            Self::Underpaid => 1,
+            Self::Paid => 2,
+            Self::Overpaid => 3,
+            Self::Confirmed => 4,
+        }
+    }
+
     /// True while the customer is asked to pay.
     pub(crate) fn asks(self) -> bool {
         matches!(self, Self::Unpaid | Self::Underpaid)
@@ -129,9 +159,27 @@ mod tests {
     fn sums_tell_what_came_in_time_and_what_came_late() {
         let payments = [payment(700, 3, 10), payment(500, 0, 20), payment(300, 5, 200)];
         let standing = Standing::of(&TERMS, &payments, 300);
-        assert_eq!(standing, Standing { state: Overpaid, received: 1200, confirmed: 700, late: 300 });
+        assert_eq!(standing, Standing { state: Overpaid, received: 1200, confirmed: 700, late: 300, is_known: true });
         // The rest of the amount waits for its block, as a whole it is confirmed then.
         let payments = [payment(700, 3, 10), payment(500, 2, 20)];
         assert_eq!(Standing::of(&TERMS, &payments, 300).state, Confirmed);
+    }
+
+    #[test]
+    fn without_a_mempool_nothing_is_taken_back_and_no_time_ends() {
+        let all = [Unpaid, Underpaid, Paid, Overpaid, Confirmed];
+        for (number, now) in all.iter().enumerate() {
+            for (reported_number, reported) in all.iter().enumerate() {
+                let standing = Standing { state: *now, received: 0, confirmed: 0, late: 0, is_known: true };
+                let shown = standing.without_mempool(*reported);
+                assert_eq!((shown.state, shown.is_known), (all[number.max(reported_number)], false));
+            }
+        }
+        let ended = Standing::of(&TERMS, &[], 101);
+        assert_eq!((ended.state, ended.without_mempool(Unpaid).state), (Expired, Unpaid));
+        assert_eq!(ended.without_mempool(Paid).state, Paid);
+        // What had ended stays so, unless a block shows a payment in time.
+        assert_eq!(Standing::of(&TERMS, &[payment(999, 1, 50)], 60).without_mempool(Expired).state, Expired);
+        assert_eq!(Standing::of(&TERMS, &[payment(1000, 1, 50)], 101).without_mempool(Expired).state, Paid);
     }
 }

@@ -7,7 +7,7 @@ use birdhouse_watch::BeyondGap;
 use bitcoin::{Address, Network};
 use serde_json::{Value, json};
 
-use crate::world::{World, shop_script, to_shop};
+use crate::world::{Start, World, later, shop_script, to_shop};
 
 fn order(amount: u64) -> String {
     json!({ "wallet": "Shop", "amount": amount, "label": "Order 7" }).to_string()
@@ -184,6 +184,45 @@ fn a_killed_server_goes_on_and_a_restored_one_asks_first() {
     assert_eq!(index_of(&made(&world, &order(1000))), 13);
     // Invoices of the copy are there, the others are not.
     assert_eq!(world.server.json("/invoices").as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn nothing_is_taken_back_before_the_mempool_is_known_again() {
+    let mut world = World::start(29);
+    world.sync();
+    let (waiting, confirmed) = (made(&world, &order(50_000)), made(&world, &order(60_000)));
+    let unpaid = made(&world, &order(70_000));
+    pay(&mut world, &waiting, 50_000);
+    let of = |invoice: &Value| format!("/invoices/{}", invoice["id"].as_str().unwrap());
+    world.server.wait_for(&of(&waiting), |got| got.json()["state"] == json!("paid"));
+    let mut stream = world.server.listen(&format!("{}/stream", of(&waiting)), None);
+    while stream.next().data["params"][0]["state"] != json!("paid") {}
+    // While the server is down its customer's other payment comes in time, and both times end.
+    let address: Address<_> = confirmed["address"].as_str().unwrap().parse().unwrap();
+    let script = address.require_network(Network::Regtest).unwrap().script_pubkey();
+    let world = world.restart_at(|_| {}, Start { clock: later, is_synced: false });
+    let mut all = world.server.listen("/invoices/stream", None).begun();
+    let state = |world: &World, invoice: &Value| read(world, invoice)["state"].clone();
+    assert_eq!(state(&world, &waiting), json!("paid"));
+    for invoice in [&confirmed, &unpaid] {
+        assert_eq!(state(&world, invoice), json!("unpaid"), "whether it was paid in time is not known");
+        let page = world.server.get_with(invoice["page"].as_str().unwrap(), &[]);
+        assert!(page.text.contains("not known yet") && !page.text.contains("bitcoin:"), "{}", page.text);
+    }
+    assert_eq!(read(&world, &unpaid)["is_known"], json!(false));
+    let mut world = world;
+    world.live.pay(&[Payment { to: Payee::Script(script), sat: 60_000 }]).unwrap();
+    world.live.mine().unwrap();
+    world.sync();
+    let mut changes: Vec<(Value, Value)> = Vec::new();
+    while changes.len() < 3 {
+        let reported = all.next().data;
+        changes.push((reported["params"][0]["id"].clone(), reported["params"][0]["state"].clone()));
+    }
+    changes.sort_by_key(|(id, _)| [&waiting, &confirmed, &unpaid].iter().position(|invoice| invoice["id"] == *id));
+    let expected = [(&waiting, "confirmed"), (&confirmed, "confirmed"), (&unpaid, "expired")];
+    assert_eq!(changes, expected.map(|(invoice, state)| (invoice["id"].clone(), json!(state))));
+    assert_eq!(read(&world, &unpaid)["is_known"], json!(true));
 }
 
 #[test]

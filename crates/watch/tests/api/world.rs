@@ -127,6 +127,23 @@ pub(crate) enum Engine {
     File,
 }
 
+/// Moment of a server's start.
+#[derive(Clone, Copy)]
+pub(crate) struct Start {
+    pub(crate) clock: fn() -> u64,
+    /// True if the mempool is listed before the first question.
+    pub(crate) is_synced: bool,
+}
+
+impl Start {
+    const NOW: Self = Self { clock, is_synced: true };
+}
+
+/// Two hours later.
+pub(crate) fn later() -> u64 {
+    clock() + 7_200
+}
+
 /// The script of the shop's receiving address of a number, derived by `bitcoin` alone.
 pub(crate) fn shop_script(branch: u32, index: u32) -> ScriptBuf {
     let path = [branch, index].map(|number| ChildNumber::from_normal_idx(number).unwrap());
@@ -196,7 +213,7 @@ impl World {
         let live = LiveNode::start(seed, SIZE, Options::default()).unwrap();
         let cold = live.wallet().script_pubkey(cold());
         let folder = Arc::new(tempfile::tempdir().unwrap());
-        let server = Served::start(live.node(), &cold, folder, engine, beyond_gap);
+        let server = Served::start(live.node(), &cold, folder, engine, beyond_gap, Start::NOW);
         Self { live, server }
     }
 
@@ -211,18 +228,29 @@ impl World {
 
     /// Ends the server, changes its folder, and starts another one with a new index.
     pub(crate) fn restart(self, change: impl FnOnce(&Path)) -> Self {
+        self.restart_at(change, Start::NOW)
+    }
+
+    pub(crate) fn restart_at(self, change: impl FnOnce(&Path), start: Start) -> Self {
         let Self { live, server } = self;
         let (folder, engine) = (Arc::clone(&server.folder), server.engine);
         drop(server);
         change(folder.path());
         let cold = live.wallet().script_pubkey(cold());
-        let server = Served::start(live.node(), &cold, folder, engine, BeyondGap::Refuse);
+        let server = Served::start(live.node(), &cold, folder, engine, BeyondGap::Refuse, start);
         Self { live, server }
     }
 }
 
 impl Served {
-    fn start(node: &Bitcoind, cold: &ScriptBuf, folder: Arc<TempDir>, engine: Engine, beyond_gap: BeyondGap) -> Self {
+    fn start(
+        node: &Bitcoind,
+        cold: &ScriptBuf,
+        folder: Arc<TempDir>,
+        engine: Engine,
+        beyond_gap: BeyondGap,
+        start: Start,
+    ) -> Self {
         let address = format!("127.0.0.1:{}", node.rpc_port());
         let core = Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
         let source = Arc::new(BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap());
@@ -231,7 +259,9 @@ impl Served {
         let index = Arc::new(Index::open(store, source, genesis, Profile::Full, Secret([7; 16])).unwrap());
         let temp = tempfile::tempdir().unwrap();
         index.build(None, &BuildOptions::modest(temp.path())).unwrap();
-        index.sync(&*core).unwrap();
+        if start.is_synced {
+            index.sync(&*core).unwrap();
+        }
         let runtime = Runtime::new().unwrap();
         let paths = Paths { file: folder.path().join("watches.toml"), state: folder.path().join("watch.redb") };
         let (wallets, state): (Arc<dyn Wallets>, State) = match engine {
@@ -252,7 +282,7 @@ impl Served {
             connections: Connections::default(),
             reads: Arc::new(Reads::default()),
             beyond_gap,
-            clock,
+            clock: start.clock,
         };
         let node = Some(Arc::clone(&core) as Arc<dyn Node>);
         let api = Api::new(Arc::clone(&index), node, wallets, state, settings).unwrap();

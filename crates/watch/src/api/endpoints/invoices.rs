@@ -53,7 +53,7 @@ fn make(question: &Question<'_>) -> Answer {
     let now = question.now();
     let made = question.service.invoices.make(question.at, &question.book(), order, InvoiceId::new(random), now)?;
     let Made { invoice, warning } = made;
-    let mut shape = payments::json(&invoice, &[], now);
+    let mut shape = payments::json(question.at, &invoice, &[], now);
     if let Some(warning) = warning {
         shape["warning"] = json!(warning);
     }
@@ -69,7 +69,7 @@ fn list(question: &Question<'_>) -> Answer {
     let mut shapes = Vec::new();
     for (number, invoice) in question.service.invoices.before(end)? {
         let paid = payments::of(question.at, &invoice, now)?;
-        let mut shape = payments::json(&invoice, &paid, now);
+        let mut shape = payments::json(question.at, &invoice, &paid, now);
         shape["number"] = json!(number);
         shapes.push(shape);
     }
@@ -79,7 +79,7 @@ fn list(question: &Question<'_>) -> Answer {
 fn invoice(question: &Question<'_>) -> Answer {
     let (invoice, now) = (found(question)?, question.now());
     let paid = payments::of(question.at, &invoice, now)?;
-    Reply::json(&payments::json(&invoice, &paid, now))
+    Reply::json(&payments::json(question.at, &invoice, &paid, now))
 }
 
 fn resume(question: &Question<'_>) -> Answer {
@@ -99,31 +99,35 @@ fn stream_of(question: &Question<'_>) -> Answer {
 fn page(question: &Question<'_>) -> Answer {
     let (invoice, now) = (found(question)?, question.now());
     let paid = payments::of(question.at, &invoice, now)?;
-    let standing = payments::standing(&invoice, &paid, now);
+    let standing = payments::standing(question.at, &invoice, &paid, now);
     Reply::text(HTML, page_of(&invoice, &standing, now))
 }
 
 /// The page of a customer: it needs no script and nothing from another host.
 fn page_of(invoice: &Invoice, standing: &Standing, now: u64) -> String {
     let left = invoice.amount.saturating_sub(standing.received);
+    let asks = standing.state.asks() && standing.is_known;
     let reload_s = (standing.state != InvoiceState::Confirmed).then_some(RELOAD_S);
-    Alone { title: words(standing.state), is_private: true, reload_s, ..Alone::default() }.around(&html! {
+    Alone { title: words(standing), is_private: true, reload_s, ..Alone::default() }.around(&html! {
         main #main {
             h1 { (invoice.label.as_deref().unwrap_or("Invoice")) }
             div.card {
-                p role="status" { strong { (words(standing.state)) } }
+                p role="status" { strong { (words(standing)) } }
+                @if !standing.is_known {
+                    p { "The server has just started. Payments of the last minutes are not known yet." }
+                }
                 dl.facts {
                     (parts::fact("Amount", &html! { (amounts::bitcoin(invoice.amount)) " BTC" }))
                     (parts::fact("Received", &html! { (amounts::bitcoin(standing.received)) " BTC" }))
                     @if standing.late > 0 {
                         (parts::fact("Received too late", &html! { (amounts::bitcoin(standing.late)) " BTC" }))
                     }
-                    @if standing.state.asks() {
+                    @if asks {
                         @let time_left = amounts::duration(invoice.expires.saturating_sub(now));
                         (parts::fact("Time left", &html! { (time_left) }))
                     }
                 }
-                @if standing.state.asks() {
+                @if asks {
                     @let uri = crate::invoice::payment_uri(&invoice.address, left, invoice.label.as_deref());
                     p { a href=(uri) { "Open in a wallet" } }
                     @if let Some(code) = parts::qr(&uri, "Payment request") { (code) }
@@ -135,8 +139,9 @@ fn page_of(invoice: &Invoice, standing: &Standing, now: u64) -> String {
     })
 }
 
-fn words(state: InvoiceState) -> &'static str {
-    match state {
+fn words(standing: &Standing) -> &'static str {
+    match standing.state {
+        InvoiceState::Unpaid | InvoiceState::Underpaid if !standing.is_known => "Looking for payments",
         InvoiceState::Unpaid => "Waiting for payment",
         InvoiceState::Underpaid => "Partly paid",
         InvoiceState::Paid => "Paid, waiting for a block",
