@@ -1,5 +1,8 @@
 //! The scan key of a watch at work: how far it has scanned, and what it found.
 
+use std::collections::HashMap;
+
+use birdhouse_chain::ScriptHash;
 use birdhouse_silentpayments::Scanner;
 
 /// A scan key at work.
@@ -12,6 +15,8 @@ pub(super) struct Silent {
     pub(super) arrival: u64,
     /// Scripts found, in hexadecimal.
     pub(super) found: Vec<String>,
+    /// Heights of the blocks in which scripts were found, until their histories are read.
+    pub(super) since: HashMap<ScriptHash, u32>,
     /// The reason why it finds less than it should.
     pub(super) fault: Option<String>,
 }

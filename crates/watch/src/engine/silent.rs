@@ -1,5 +1,5 @@
 //! Silent payments: scripts that a scan key finds, block by block and in the mempool. Once found, a script is watched
-//! as any other.
+//! as any other, from the block on in which it was found: the tweaks of a block may follow long after its tip.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -107,6 +107,9 @@ impl Watched {
             if !self.silent.found.contains(&hex) {
                 self.wallet.add(script);
                 self.silent.found.push(hex);
+                if let Some(height) = found.height {
+                    self.silent.since.insert(ScriptHash::of(script.as_bytes()), height.0);
+                }
                 scripts.extend(self.extend());
             }
         }

@@ -232,7 +232,9 @@ impl Watched {
             found.entry(txid).or_insert(None);
             count += 1;
         }
-        match at.up_to(SCRIPT_HISTORY_MAX).history_between(script, Height(settled)..Height(u32::MAX)) {
+        // A script that was found late has a history that no update has read.
+        let from = self.silent.since.remove(script).map_or(settled, |found| found.min(settled));
+        match at.up_to(SCRIPT_HISTORY_MAX).history_between(script, Height(from)..Height(u32::MAX)) {
             Ok(history) => {
                 count += history.len();
                 found.extend(history.into_iter().map(|entry| (entry.txid, Some(entry.height))));

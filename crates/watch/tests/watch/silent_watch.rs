@@ -1,5 +1,7 @@
 //! Payments to a silent payment address, of a sender who knows nothing of this server.
 
+use std::sync::atomic::AtomicBool;
+
 use birdhouse_testkit::tx::Payment;
 use birdhouse_watch::NoticeKind;
 use bitcoin::bech32::primitives::iter::{ByteIterExt as _, Fe32IterExt as _};
@@ -52,4 +54,28 @@ fn silent_payments_are_told_from_the_mempool_to_a_reorg() {
     world.live.branch(height - 1, vec![Vec::new(), Vec::new()]).unwrap();
     let announced = world.sync();
     assert_eq!(announced[0].kind, NoticeKind::Reorganised, "{:?}", shorts(&announced));
+}
+
+/// Mines a payment to a silent payment address.
+fn paid(world: &mut World, key: u8, receiver: &Receiver) -> Sent {
+    let sent = payment(world, key, receiver);
+    world.live.mine_these(vec![sent.transaction.clone()]).unwrap();
+    sent
+}
+
+#[test]
+fn payments_in_blocks_whose_tweaks_follow_late_are_told() {
+    let mut world = World::start(922).with_tweaks();
+    let receiver = Receiver::new(2);
+    world.watch("silent", &format!("silent-payment = \"{}\"", descriptor(&receiver)));
+    assert!(world.restart().is_empty());
+    let sent = paid(&mut world, 21, &receiver);
+    world.live.mine_empty(300).unwrap();
+    let announced = world.sync();
+    assert!(announced.is_empty(), "its tweaks are not computed yet: {:?}", shorts(&announced));
+    world.index.catch_up_derived(&AtomicBool::new(false)).unwrap();
+    let announced = world.look();
+    assert_eq!((announced.len(), announced[0].txid), (1, Some(sent.transaction.compute_txid())));
+    assert_eq!(announced[0].kind, NoticeKind::Confirmed { confirmations: 6 });
+    assert!(world.restart().is_empty());
 }
