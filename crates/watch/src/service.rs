@@ -4,9 +4,11 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use birdhouse_chain::source::BlockPart;
 use birdhouse_chain::{Index, ScriptHash, Touched, Tweaks, Update, Waiting};
 use birdhouse_descriptors::{Named, Steps, parse};
 use bitcoin::{Network, ScriptBuf};
@@ -32,6 +34,8 @@ use crate::wallet::Position;
 const TICK: Duration = Duration::from_mins(1);
 /// Pause after a failure, and between two looks at an index that is not ready.
 const PAUSE: Duration = Duration::from_secs(5);
+/// Pause after removed blocks that no peer sent.
+const FETCH_PAUSE: Duration = Duration::from_mins(1);
 /// Watch of notices of the server itself.
 const SERVER: &str = "birdhouse";
 
@@ -75,6 +79,10 @@ struct Running {
     network: Network,
     /// Wakes the task after a change of the file.
     changed: Notify,
+    /// Wakes the task once blocks that the node had removed are fetched.
+    fetched: Notify,
+    /// True while blocks are fetched.
+    is_fetching: AtomicBool,
     /// Position of the last notice.
     last: watch::Sender<u64>,
     /// The reason why nothing is announced now.
@@ -181,6 +189,8 @@ impl Watches {
             index: Arc::clone(&inner.index),
             network: inner.network,
             changed: Notify::new(),
+            fetched: Notify::new(),
+            is_fetching: AtomicBool::new(false),
             last: watch::Sender::new(state.next_seq()?.saturating_sub(1)),
             waiting: Mutex::default(),
             views: Mutex::default(),
@@ -474,8 +484,9 @@ impl Running {
             let running = Arc::clone(&self);
             let announced = tokio::task::spawn_blocking(move || running.tell(&next)).await;
             next = match announced {
-                Ok(Ok(())) => {
+                Ok(Ok(wanted)) => {
                     *self.waiting.lock() = None;
+                    self.fetch(wanted);
                     self.next(&mut updates).await
                 }
                 Ok(Err(error)) => {
@@ -520,21 +531,40 @@ impl Running {
                 Err(RecvError::Closed) => std::future::pending().await,
             },
             () = self.changed.notified() => Next::Look,
+            () = self.fetched.notified() => Next::Tick,
             () = tokio::time::sleep(TICK) => Next::Tick,
         }
     }
 
-    fn tell(&self, next: &Next) -> Result<()> {
+    /// Fetches blocks that the node has removed, unless some are under way, and then looks again.
+    fn fetch(self: &Arc<Self>, parts: Vec<BlockPart>) {
+        if parts.is_empty() || self.is_fetching.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let running = Arc::clone(self);
+        tokio::spawn(async move {
+            let index = Arc::clone(&running.index);
+            let fetch = move || parts.into_iter().filter(|part| index.fetch_removed(*part).is_ok()).count();
+            if tokio::task::spawn_blocking(fetch).await.unwrap_or(0) == 0 {
+                tokio::time::sleep(FETCH_PAUSE).await;
+            }
+            running.is_fetching.store(false, Ordering::Relaxed);
+            running.fetched.notify_one();
+        });
+    }
+
+    /// Announces; returns parts of removed blocks that silent payments lie in.
+    fn tell(&self, next: &Next) -> Result<Vec<BlockPart>> {
         let mut engine = self.engine.lock();
         let announced = match next {
             Next::Tell(update) => engine.update(update, now())?,
             Next::Look => match self.index.snapshot() {
                 Ok(snapshot) => engine.look(&snapshot, now())?,
-                Err(_) => return Ok(()),
+                Err(_) => return Ok(Vec::new()),
             },
             Next::Tick => match self.index.snapshot() {
                 Ok(snapshot) => engine.update(&Update { snapshot, touched: Touched::Scripts(Vec::new()) }, now())?,
-                Err(_) => return Ok(()),
+                Err(_) => return Ok(Vec::new()),
             },
         };
         let views = engine.watches();
@@ -543,7 +573,7 @@ impl Running {
         if let Some(last) = announced.last() {
             self.announce(last.seq);
         }
-        Ok(())
+        Ok(engine.wanted())
     }
 }
 

@@ -17,7 +17,7 @@ mod watched;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use birdhouse_chain::source::BlockId;
+use birdhouse_chain::source::{BlockId, BlockPart};
 use birdhouse_chain::{ScriptHash, Snapshot, Touched, Tweaks, Update};
 use bitcoin::Network;
 
@@ -90,6 +90,12 @@ impl Engine {
             Some((*script, &watch.settings.name, watch.position(script)?))
         });
         Some(owned)
+    }
+
+    /// Returns parts of blocks that the node has removed, and that silent payments lie in: the next update after they
+    /// are fetched announces these.
+    pub fn wanted(&self) -> Vec<BlockPart> {
+        self.loaded.iter().flat_map(|loaded| &loaded.watches).flat_map(|watch| watch.silent.wanted.clone()).collect()
     }
 
     /// Returns the block that was announced last.

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use birdhouse_chain::ScriptHash;
+use birdhouse_chain::source::BlockPart;
 use birdhouse_silentpayments::Scanner;
+
+use crate::state::Unread;
 
 /// A scan key at work.
 #[derive(Default)]
@@ -17,6 +20,10 @@ pub(super) struct Silent {
     pub(super) found: Vec<String>,
     /// Heights of the blocks in which scripts were found, until their histories are read.
     pub(super) since: HashMap<ScriptHash, u32>,
+    /// Transactions that pay the key, in blocks that the node has removed.
+    pub(super) unread: Vec<Unread>,
+    /// Their parts of blocks that were missing last.
+    pub(super) wanted: Vec<BlockPart>,
     /// The reason why it finds less than it should.
     pub(super) fault: Option<String>,
 }

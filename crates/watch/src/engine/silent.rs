@@ -1,21 +1,25 @@
 //! Silent payments: scripts that a scan key finds, block by block and in the mempool. Once found, a script is watched
 //! as any other, from the block on in which it was found: the tweaks of a block may follow long after its tip.
+//! A payment in a block that a pruned node has removed is kept until the block is fetched.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use birdhouse_chain::{Found, Height, ScriptHash, Snapshot, Tweaks};
-use birdhouse_silentpayments::{Engine, scan_key, taproot_key};
+use birdhouse_chain::{Error as ChainError, Height, ScriptHash, Snapshot, Tweaks};
+use birdhouse_silentpayments::{Engine, TWEAK_BYTES, scan_key, taproot_key};
 use bitcoin::hex::{DisplayHex as _, FromHex as _};
-use bitcoin::{ScriptBuf, consensus};
+use bitcoin::{ScriptBuf, Transaction, consensus};
 
 use super::watched::{Moment, Watched};
 use crate::error::Result;
 use crate::file::Source;
 use crate::limits::SILENT_HISTORY_MAX;
+use crate::state::{Unread, WatchRecord};
 
 /// Blocks that are scanned together.
 const CHUNK: u32 = 500;
+/// Transactions in removed blocks that one update asks for.
+const UNREAD_AT_ONCE: usize = 16;
 
 /// The tweaks of the chain, where they are indexed.
 pub(super) struct Scans<'a> {
@@ -24,10 +28,11 @@ pub(super) struct Scans<'a> {
 
 impl Watched {
     /// Takes up scripts that were found before.
-    pub(super) fn take_up_found(&mut self, found: &[String]) {
-        self.silent.found = found.to_vec();
-        self.silent.scanned = self.record.as_ref().map_or(0, |record| record.scanned);
-        for hex in found {
+    pub(super) fn take_up_found(&mut self, record: &WatchRecord) {
+        self.silent.found.clone_from(&record.found);
+        self.silent.unread.clone_from(&record.unread);
+        self.silent.scanned = record.scanned;
+        for hex in &record.found {
             if let Ok(bytes) = Vec::<u8>::from_hex(hex) {
                 self.wallet.add(&ScriptBuf::from(bytes));
             }
@@ -78,29 +83,43 @@ impl Watched {
         let arrived: Vec<&Arc<_>> = mempool.arrived_since(self.silent.arrival).collect();
         found.extend(tweaks.find_unconfirmed(scanner, arrived.into_iter())?);
         self.silent.arrival = mempool.next_arrival();
-        for found in found {
-            self.add_found(moment.at, &found, scripts)?;
+        let unread = self.silent.unread.len().min(UNREAD_AT_ONCE);
+        let unread: Vec<Unread> = self.silent.unread.drain(..unread).collect();
+        self.silent.wanted.clear();
+        for found in unread.into_iter().chain(found.into_iter().map(Unread::from)) {
+            self.add_found(moment.at, found, scripts)?;
+        }
+        if !self.silent.unread.is_empty() {
+            let count = self.silent.unread.len();
+            self.silent_fault(&format!(
+                "the node has removed the blocks of {count} silent payments: they are announced once a peer of the node \
+                 has sent these"
+            ));
         }
         Ok(())
     }
 
     /// Adds the outputs of a transaction that pay the key.
-    fn add_found(&mut self, at: &Snapshot, found: &Found, scripts: &mut BTreeSet<ScriptHash>) -> Result<()> {
+    fn add_found(&mut self, at: &Snapshot, found: Unread, scripts: &mut BTreeSet<ScriptHash>) -> Result<()> {
         let bytes = match at.transaction_bytes(found.txid) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(()),
-            Err(birdhouse_chain::Error::Removed { .. }) => {
-                self.silent_fault("the node has removed the block of a silent payment: it is not announced");
+            Err(ChainError::Removed { parts }) => {
+                self.silent.wanted.extend(parts);
+                if self.silent.unread.iter().all(|other| other.txid != found.txid) {
+                    self.silent.unread.push(found);
+                }
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
         };
-        let Ok(transaction) = consensus::deserialize::<bitcoin::Transaction>(&bytes) else { return Ok(()) };
+        let Ok(transaction) = consensus::deserialize::<Transaction>(&bytes) else { return Ok(()) };
         let outputs = transaction.output.iter().map(|output| &output.script_pubkey);
         let (own, keys): (Vec<&ScriptBuf>, Vec<[u8; 32]>) =
             outputs.filter_map(|script| Some((script, *taproot_key(script.as_bytes())?))).unzip();
         let scanner = self.silent.scanner.as_ref().expect("it found this");
-        let Ok(payments) = scanner.key().payments(&found.tweak, &keys) else { return Ok(()) };
+        let Ok(tweak) = const_hex::decode_to_array::<_, TWEAK_BYTES>(&found.tweak) else { return Ok(()) };
+        let Ok(payments) = scanner.key().payments(&tweak, &keys) else { return Ok(()) };
         for payment in payments {
             let script = own[payment.output];
             let hex = script.as_bytes().to_lower_hex_string();
@@ -108,7 +127,7 @@ impl Watched {
                 self.wallet.add(script);
                 self.silent.found.push(hex);
                 if let Some(height) = found.height {
-                    self.silent.since.insert(ScriptHash::of(script.as_bytes()), height.0);
+                    self.silent.since.insert(ScriptHash::of(script.as_bytes()), height);
                 }
                 scripts.extend(self.extend());
             }

@@ -78,7 +78,7 @@ impl Watched {
         };
         if let Some(record) = watched.record.clone() {
             watched.wallet.set_used(&record.used);
-            watched.take_up_found(&record.found);
+            watched.take_up_found(&record);
             watched.extend();
         }
         watched
@@ -153,11 +153,14 @@ impl Watched {
             settled,
             found: self.silent.found.clone(),
             scanned: self.silent.scanned,
+            unread: self.silent.unread.clone(),
         };
         // The next block to scan is not worth a row for each block: some are scanned twice after a restart.
         let is_worth = self.record.as_ref().is_none_or(|old| {
             let is_scan_far = record.scanned.abs_diff(old.scanned) >= SETTLED_DEPTH / 2;
-            is_scan_far || (&old.used, &old.found, old.settled) != (&record.used, &record.found, record.settled)
+            let is_same = (&old.used, &old.found, &old.unread, old.settled)
+                == (&record.used, &record.found, &record.unread, record.settled);
+            is_scan_far || !is_same
         });
         if is_worth {
             changes.watches.push((self.settings.name.clone(), Some(record.clone())));

@@ -23,7 +23,7 @@ use crate::notice::Notice;
 
 pub use outbox::Failure;
 pub(crate) use outbox::{ChannelRecord, Head, Pending, Waiting};
-pub(crate) use records::{Changes, Lines, Open, WatchRecord};
+pub(crate) use records::{Changes, Lines, Open, Unread, WatchRecord};
 
 /// The file, open. Clones share it.
 #[derive(Clone)]

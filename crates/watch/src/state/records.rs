@@ -1,6 +1,7 @@
 //! Tables of what the watches know: `open`: `watch, txid` -> an open transaction; `watches`: `watch` -> its window;
 //! `cursor`: `""` -> the block that was announced last. Values are JSON.
 
+use birdhouse_chain::Found;
 use birdhouse_chain::source::BlockId;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
@@ -63,6 +64,26 @@ pub(crate) struct WatchRecord {
     /// The next block that is scanned for silent payments.
     #[serde(default)]
     pub(crate) scanned: u32,
+    /// Silent payments in blocks that the node has removed.
+    #[serde(default)]
+    pub(crate) unread: Vec<Unread>,
+}
+
+/// A transaction that pays a scan key, and is still to be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Unread {
+    /// Height of its block; `None` in the mempool.
+    pub(crate) height: Option<u32>,
+    #[serde(with = "text::plain")]
+    pub(crate) txid: Txid,
+    /// Its tweak, in hexadecimal.
+    pub(crate) tweak: String,
+}
+
+impl From<Found> for Unread {
+    fn from(Found { height, txid, tweak }: Found) -> Self {
+        Self { height: height.map(|height| height.0), txid, tweak: const_hex::encode(tweak) }
+    }
 }
 
 /// Changes of these tables in one update.

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
+use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::tx::Payment;
+use birdhouse_testkit::{Bitcoind, Options};
 use birdhouse_watch::NoticeKind;
 use bitcoin::bech32::primitives::iter::{ByteIterExt as _, Fe32IterExt as _};
 use bitcoin::bech32::{Bech32m, Fe32, Hrp};
@@ -77,5 +79,42 @@ fn payments_in_blocks_whose_tweaks_follow_late_are_told() {
     let announced = world.look();
     assert_eq!((announced.len(), announced[0].txid), (1, Some(sent.transaction.compute_txid())));
     assert_eq!(announced[0].kind, NoticeKind::Confirmed { confirmations: 6 });
+    assert!(world.restart().is_empty());
+}
+
+#[test]
+fn a_silent_payment_in_a_removed_block_is_told_once_its_block_is_fetched() {
+    let mut world = World::pruned(924).with_tweaks();
+    let receiver = Receiver::new(4);
+    world.watch("silent", &format!("silent-payment = \"{}\"", descriptor(&receiver)));
+    assert!(world.restart().is_empty());
+    let sent = paid(&mut world, 41, &receiver);
+    let (height, block) = (world.live.ledger().height(), world.live.ledger().chain().last().unwrap().hash);
+    // Peers have the whole chain. The engine is not there while the node prunes.
+    let port = free_port().unwrap();
+    let peer = Bitcoind::start(Options::default().arg("-listen=1").arg(format!("-bind=127.0.0.1:{port}"))).unwrap();
+    world.engine = None;
+    let kept = world.prune();
+    assert!(kept > height, "the block at {height} is still there");
+    for mined in &world.live.ledger().chain()[1..] {
+        peer.submit(0, &mined.block).unwrap();
+    }
+    assert!(world.restart().is_empty());
+    for _ in 0..2 {
+        let fault = world.engine.as_ref().unwrap().watches()[0].fault.clone();
+        assert!(fault.as_ref().is_some_and(|fault| fault.contains("removed")), "it stays: {fault:?}");
+        // A restart forgets neither the payment nor the fault.
+        assert!(world.restart().is_empty() && world.look().is_empty());
+    }
+    world.connect(port);
+    let parts = world.engine.as_ref().unwrap().wanted();
+    assert_eq!(parts.iter().map(|part| part.block).collect::<Vec<_>>(), [block]);
+    for part in parts {
+        world.index.fetch_removed(part).unwrap();
+    }
+    let announced = world.look();
+    assert_eq!((announced.len(), announced[0].txid), (1, Some(sent.transaction.compute_txid())));
+    assert_eq!(announced[0].amounts.received, 99_000);
+    assert_eq!(world.engine.as_ref().unwrap().watches()[0].fault, None);
     assert!(world.restart().is_empty());
 }

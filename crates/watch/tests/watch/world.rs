@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::BlockSource;
@@ -88,6 +89,7 @@ impl World {
     pub(crate) fn prune(&mut self) -> u32 {
         self.live.mine_empty(900).unwrap();
         self.index.sync(&self.core).unwrap();
+        self.index.catch_up_derived(&AtomicBool::new(false)).unwrap();
         let node = self.live.node();
         node.rpc("pruneblockchain", json!([self.live.ledger().height() - 300])).unwrap();
         let info = node.rpc("getblockchaininfo", json!([])).unwrap();
@@ -115,7 +117,7 @@ impl World {
         let derived = Tweaks::derived(Network::Regtest, TweakDetail::Scan);
         let derived = DerivedIndex::open(Arc::new(MemoryStore::new()), derived, 1).unwrap();
         self.index.set_derived(vec![Arc::new(derived)]);
-        self.index.catch_up_derived(&std::sync::atomic::AtomicBool::new(false)).unwrap();
+        self.index.catch_up_derived(&AtomicBool::new(false)).unwrap();
         self
     }
 
