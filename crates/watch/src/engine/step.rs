@@ -31,6 +31,8 @@ pub(super) struct Rules<'a> {
     pub(super) now: u64,
     /// Seconds for which a transaction is absent before it counts as dropped.
     pub(super) dropped_after_s: u64,
+    /// False before the node's mempool is known: an unconfirmed transaction is absent then, and tells nothing.
+    pub(super) is_mempool_known: bool,
 }
 
 /// Result of a step.
@@ -76,6 +78,9 @@ pub(super) fn step(mut open: Open, place: Place, rules: Rules<'_>) -> Step {
         }
         Place::Absent => {
             open.block = None;
+            if !rules.is_mempool_known {
+                return Step { open: Some(open), announced };
+            }
             let since = *open.absent_since.get_or_insert(rules.now);
             if rules.now.saturating_sub(since) >= rules.dropped_after_s {
                 if open.announced.is_some() {

@@ -278,6 +278,7 @@ impl Watched {
             tip: moment.at.tip().height.0,
             now: moment.now,
             dropped_after_s: moment.dropped_after_s,
+            is_mempool_known: moment.at.mempool().is_listed(),
         };
         let (mut gone, mut here) = (Vec::new(), Vec::new());
         let known: Vec<Txid> = self.open.keys().copied().collect();

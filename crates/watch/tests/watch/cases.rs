@@ -168,3 +168,22 @@ fn a_reorg_of_three_is_told_and_its_blocks_again() {
     assert_eq!(log.as_array().unwrap().len(), 3);
     assert_eq!(log[2]["kind"], "confirmed");
 }
+
+#[test]
+fn nothing_counts_as_dropped_before_the_mempool_is_listed() {
+    let mut world = World::start(916);
+    world.watch("w", &format!("descriptor = \"wpkh({TPUB}/0/*)\""));
+    world.restart();
+    let txid = pay(&mut world, 0, 0, 10_000);
+    assert_eq!(announced(&world.sync()), [(NoticeKind::Seen, Some(txid), 10_000)]);
+    world.reopen();
+    assert!(announced(&world.restart()).is_empty());
+    world.now += 3_600;
+    assert!(announced(&world.look()).is_empty());
+    assert!(announced(&world.sync()).is_empty(), "the node has it still");
+    // The node forgets what has waited for two weeks, when the next transaction comes.
+    world.live.advance_clock(15 * 86_400).unwrap();
+    let elsewhere = world.live.wallet().foreign_address(5).script_pubkey();
+    world.live.pay(&[Payment::to_script(elsewhere, 1_000)]).unwrap();
+    assert_eq!(announced(&world.sync()), [(NoticeKind::Dropped, Some(txid), 10_000)]);
+}
