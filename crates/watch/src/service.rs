@@ -15,7 +15,7 @@ use bitcoin::{Network, ScriptBuf};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{Notify, watch};
 
 use crate::api::{Branch, BranchScripts, Origin, Wallets};
@@ -412,6 +412,15 @@ fn branches_of(settings: &WatchSettings, network: Network) -> Vec<Branch> {
     (0..).zip(scripts).map(branch).collect()
 }
 
+/// Work that an update has left.
+#[derive(Default)]
+struct Left {
+    /// Parts of blocks that the node has removed.
+    wanted: Vec<BlockPart>,
+    /// True if the next update goes on to scan.
+    is_scanning: bool,
+}
+
 /// The next thing to do.
 enum Next {
     /// Read everything.
@@ -484,10 +493,10 @@ impl Running {
             let running = Arc::clone(&self);
             let announced = tokio::task::spawn_blocking(move || running.tell(&next)).await;
             next = match announced {
-                Ok(Ok(wanted)) => {
+                Ok(Ok(left)) => {
                     *self.waiting.lock() = None;
-                    self.fetch(wanted);
-                    self.next(&mut updates).await
+                    self.fetch(left.wanted);
+                    if left.is_scanning { next_of(&mut updates) } else { self.next(&mut updates).await }
                 }
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "failed to look for payments of the watches; trying again");
@@ -553,18 +562,17 @@ impl Running {
         });
     }
 
-    /// Announces; returns parts of removed blocks that silent payments lie in.
-    fn tell(&self, next: &Next) -> Result<Vec<BlockPart>> {
+    fn tell(&self, next: &Next) -> Result<Left> {
         let mut engine = self.engine.lock();
         let announced = match next {
             Next::Tell(update) => engine.update(update, now())?,
             Next::Look => match self.index.snapshot() {
                 Ok(snapshot) => engine.look(&snapshot, now())?,
-                Err(_) => return Ok(Vec::new()),
+                Err(_) => return Ok(Left::default()),
             },
             Next::Tick => match self.index.snapshot() {
                 Ok(snapshot) => engine.update(&Update { snapshot, touched: Touched::Scripts(Vec::new()) }, now())?,
-                Err(_) => return Ok(Vec::new()),
+                Err(_) => return Ok(Left::default()),
             },
         };
         let views = engine.watches();
@@ -573,7 +581,16 @@ impl Running {
         if let Some(last) = announced.last() {
             self.announce(last.seq);
         }
-        Ok(engine.wanted())
+        Ok(Left { wanted: engine.wanted(), is_scanning: engine.is_scanning() })
+    }
+}
+
+/// The next thing to do at once.
+fn next_of(updates: &mut Receiver<Arc<Update>>) -> Next {
+    match updates.try_recv() {
+        Ok(update) => Next::Tell(update),
+        Err(TryRecvError::Lagged(_)) => Next::Look,
+        Err(TryRecvError::Empty | TryRecvError::Closed) => Next::Tick,
     }
 }
 

@@ -98,6 +98,11 @@ impl Engine {
         self.loaded.iter().flat_map(|loaded| &loaded.watches).flat_map(|watch| watch.silent.wanted.clone()).collect()
     }
 
+    /// True if there are blocks that no update has scanned yet for silent payments: the next one goes on.
+    pub fn is_scanning(&self) -> bool {
+        self.loaded.iter().flat_map(|loaded| &loaded.watches).any(|watch| watch.silent.is_behind)
+    }
+
     /// Returns the block that was announced last.
     pub fn cursor(&self) -> Option<BlockId> {
         self.loaded.as_ref().and_then(|loaded| loaded.cursor)
@@ -147,11 +152,13 @@ impl Engine {
         let mut routed: Vec<Routed> = Vec::new();
         for (number, watch) in loaded.watches.iter_mut().enumerate() {
             let mut scripts = touched_of.remove(&number).unwrap_or_default();
-            if loaded.is_new || *touched == Touched::Any {
+            if loaded.is_new || *touched == Touched::Any || watch.record.is_none() {
                 scripts = watch.scripts();
             }
             watch.scan(&scans, &moment, &mut scripts)?;
-            routed.extend(watch.tell(&moment, scripts, &mut changes)?);
+            if !watch.awaits_scan() {
+                routed.extend(watch.tell(&moment, scripts, &mut changes)?);
+            }
             for script in watch.take_fresh() {
                 loaded.owners.entry(script).or_default().push(number);
             }

@@ -1,11 +1,12 @@
 //! Silent payments: scripts that a scan key finds, block by block and in the mempool. Once found, a script is watched
 //! as any other, from the block on in which it was found: the tweaks of a block may follow long after its tip.
-//! A payment in a block that a pruned node has removed is kept until the block is fetched.
+//!
+//! An update scans a bounded number of blocks; the first sight of a watch waits until the past that it asks for is
+//! scanned. A payment in a block that a pruned node has removed is kept until the block is fetched.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use birdhouse_chain::{Error as ChainError, Height, ScriptHash, Snapshot, Tweaks};
+use birdhouse_chain::{Error as ChainError, ScriptHash, Snapshot, Tweaks};
 use birdhouse_silentpayments::{Engine, TWEAK_BYTES, scan_key, taproot_key};
 use bitcoin::hex::{DisplayHex as _, FromHex as _};
 use bitcoin::{ScriptBuf, Transaction, consensus};
@@ -16,8 +17,6 @@ use crate::file::Source;
 use crate::limits::SILENT_HISTORY_MAX;
 use crate::state::{Unread, WatchRecord};
 
-/// Blocks that are scanned together.
-const CHUNK: u32 = 500;
 /// Transactions in removed blocks that one update asks for.
 const UNREAD_AT_ONCE: usize = 16;
 
@@ -31,12 +30,17 @@ impl Watched {
     pub(super) fn take_up_found(&mut self, record: &WatchRecord) {
         self.silent.found.clone_from(&record.found);
         self.silent.unread.clone_from(&record.unread);
-        self.silent.scanned = record.scanned;
+        self.silent.scanned = Some(record.scanned);
         for hex in &record.found {
             if let Ok(bytes) = Vec::<u8>::from_hex(hex) {
                 self.wallet.add(&ScriptBuf::from(bytes));
             }
         }
+    }
+
+    /// True while the past that the first sight is about is scanned.
+    pub(super) fn awaits_scan(&self) -> bool {
+        self.record.is_none() && self.silent.is_behind
     }
 
     /// Scans what is new for the watch's scan key, if it has one, and adds the scripts that it finds.
@@ -48,6 +52,7 @@ impl Watched {
     ) -> Result<()> {
         let Source::SilentPayment(text) = &self.settings.source else { return Ok(()) };
         self.silent.fault = None;
+        self.silent.scanned = Some(self.scan_from(moment));
         let Some(tweaks) = scans.tweaks else {
             self.silent_fault("silent payments are found only with silent-payments = \"scan\" or \"full\"");
             return Ok(());
@@ -56,33 +61,7 @@ impl Watched {
             let Ok(key) = scan_key(text.trim(), moment.network) else { return Ok(()) };
             self.silent.scanner = Some(Engine::new().scanner(key));
         }
-        let tip = moment.at.tip().height.0;
-        if self.record.is_none() {
-            let from = self.settings.history_from.unwrap_or(tip + 1);
-            self.silent.scanned = from.max((tip + 1).saturating_sub(SILENT_HISTORY_MAX)).min(tip + 1);
-        } else if moment.is_reorg {
-            let settled = self.record.as_ref().map_or(0, |record| record.settled);
-            self.silent.scanned = self.silent.scanned.min(settled);
-        }
-        let mut found = Vec::new();
-        let scanner = self.silent.scanner.as_ref().expect("made above");
-        let end = tweaks.len(moment.at).min(tip + 1);
-        self.silent.scanned = self.silent.scanned.max(tweaks.start().0);
-        while self.silent.scanned < end {
-            let next = (self.silent.scanned + CHUNK).min(end);
-            match tweaks.find(moment.at, scanner, Height(self.silent.scanned)..Height(next))? {
-                Some(more) => found.extend(more),
-                None => break,
-            }
-            self.silent.scanned = next;
-        }
-        let mempool = moment.at.mempool();
-        if mempool.next_arrival() < self.silent.arrival {
-            self.silent.arrival = 0;
-        }
-        let arrived: Vec<&Arc<_>> = mempool.arrived_since(self.silent.arrival).collect();
-        found.extend(tweaks.find_unconfirmed(scanner, arrived.into_iter())?);
-        self.silent.arrival = mempool.next_arrival();
+        let found = self.silent.find(tweaks, moment.at)?;
         let unread = self.silent.unread.len().min(UNREAD_AT_ONCE);
         let unread: Vec<Unread> = self.silent.unread.drain(..unread).collect();
         self.silent.wanted.clear();
@@ -97,6 +76,19 @@ impl Watched {
             ));
         }
         Ok(())
+    }
+
+    /// The next block to scan.
+    fn scan_from(&self, moment: &Moment<'_>) -> u32 {
+        let tip = moment.at.tip().height.0;
+        match (self.silent.scanned, &self.record) {
+            (Some(scanned), Some(record)) if moment.is_reorg => scanned.min(record.settled),
+            (Some(scanned), record) if record.is_some() || !moment.is_reorg => scanned,
+            _ => {
+                let from = self.settings.history_from.unwrap_or(tip + 1);
+                from.max((tip + 1).saturating_sub(SILENT_HISTORY_MAX)).min(tip + 1)
+            }
+        }
     }
 
     /// Adds the outputs of a transaction that pay the key.

@@ -152,7 +152,7 @@ impl Watched {
             used: self.wallet.used(),
             settled,
             found: self.silent.found.clone(),
-            scanned: self.silent.scanned,
+            scanned: self.silent.scanned.unwrap_or(0),
             unread: self.silent.unread.clone(),
         };
         // The next block to scan is not worth a row for each block: some are scanned twice after a restart.

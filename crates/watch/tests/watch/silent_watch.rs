@@ -83,6 +83,25 @@ fn payments_in_blocks_whose_tweaks_follow_late_are_told() {
 }
 
 #[test]
+fn a_watch_from_before_the_index_of_tweaks_says_nothing_of_the_past() {
+    let mut world = World::start(923);
+    let receiver = Receiver::new(3);
+    paid(&mut world, 31, &receiver);
+    world.live.mine_empty(3).unwrap();
+    world.index.sync(world.core()).unwrap();
+    world.watch("silent", &format!("silent-payment = \"{}\"", descriptor(&receiver)));
+    assert!(world.restart().is_empty());
+    assert!(world.engine.as_ref().unwrap().watches()[0].fault.is_some());
+    let mut world = world.with_tweaks();
+    let announced = world.restart();
+    assert!(announced.is_empty(), "{:?}", shorts(&announced));
+    assert_eq!(world.engine.as_ref().unwrap().watches()[0].fault, None);
+    let sent = paid(&mut world, 32, &receiver);
+    let announced = world.sync();
+    assert_eq!((announced.len(), announced[0].txid), (1, Some(sent.transaction.compute_txid())));
+}
+
+#[test]
 fn a_silent_payment_in_a_removed_block_is_told_once_its_block_is_fetched() {
     let mut world = World::pruned(924).with_tweaks();
     let receiver = Receiver::new(4);
