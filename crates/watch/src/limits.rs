@@ -81,5 +81,8 @@ pub const RELAYS_MAX: usize = 8;
 pub const RETRY_FIRST: Duration = Duration::from_secs(5);
 /// Longest wait between two attempts.
 pub const RETRY_MAX: Duration = Duration::from_hours(24);
+/// Attempts that a receiver answers by a refusal of the message (400, 422, a permanent answer of SMTP), after which its
+/// delivery is given up: eleven minutes.
+pub const REJECTIONS_MAX: u32 = 8;
 /// Age of a notice at which its delivery is given up.
 pub const DELIVERY_AGE_MAX: Duration = Duration::from_hours(30 * 24);

@@ -277,7 +277,10 @@ impl Watches {
         let outcome = self.inner.runtime.block_on(outbox.test(&ChannelName::new(channel), &message))?;
         let why = match outcome.ok_or_else(unknown)? {
             Outcome::Delivered => return Ok(()),
-            Outcome::Retry { why, .. } | Outcome::Disable { why } | Outcome::Refused { why } => why,
+            Outcome::Retry { why, .. }
+            | Outcome::Rejected { why }
+            | Outcome::Disable { why }
+            | Outcome::Refused { why } => why,
         };
         Err(Error::Undelivered { channel: channel.to_owned(), why })
     }

@@ -70,12 +70,17 @@ pub(super) fn warnings(status: &WatchStatus) -> Vec<Warning> {
 
 /// The reason why a channel does not deliver.
 fn trouble(channel: &ChannelStatus) -> Option<String> {
-    let ChannelStatus { name, waiting, disabled, last_error, next_attempt, .. } = channel;
+    let ChannelStatus { name, waiting, given_up, last_given_up, disabled, last_error, next_attempt, .. } = channel;
     if let Some(why) = disabled {
         return Some(format!("Channel \"{name}\" is no longer used: {why}."));
     }
-    let why = &last_error.as_ref().filter(|_| next_attempt.is_some())?.why;
-    Some(format!("Channel \"{name}\" does not deliver, and {waiting} notices wait: {why}."))
+    if let Some(failure) = last_error.as_ref().filter(|_| next_attempt.is_some()) {
+        return Some(format!("Channel \"{name}\" does not deliver, and {waiting} notices wait: {}.", failure.why));
+    }
+    let why = &last_given_up.as_ref()?.why;
+    Some(format!(
+        "Channel \"{name}\" has given up {given_up} notices: {why}. A test message that arrives ends this warning."
+    ))
 }
 
 fn watch(view: &WatchView) -> Value {

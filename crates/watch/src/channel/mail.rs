@@ -97,7 +97,7 @@ impl Mail {
             let credentials = Credentials::new(user.clone(), password.expose().to_owned());
             smtp.auth(&[Mechanism::Plain, Mechanism::Login], &credentials).await.map_err(Failure::Login)?;
         }
-        smtp.send(mail.envelope(), &mail.formatted()).await?;
+        smtp.send(mail.envelope(), &mail.formatted()).await.map_err(Failure::Sending)?;
         // The server has taken the mail, whatever it answers to the farewell.
         let _ = smtp.quit().await;
         Ok(())
@@ -137,6 +137,8 @@ enum Failure {
     Connection(String),
     /// A refused login; the words of the server may repeat it.
     Login(lettre::transport::smtp::Error),
+    /// A refused mail.
+    Sending(lettre::transport::smtp::Error),
     Smtp(lettre::transport::smtp::Error),
 }
 
@@ -156,10 +158,15 @@ impl Failure {
                 Some(code) => format!("{server} refused the login: {code}"),
                 None => format!("{server} took no login: it offers no method that is known, or hung up"),
             }),
-            Self::Smtp(error) if error.status().is_some_and(|code| u16::from(code) == TOO_LARGE) => {
+            Self::Sending(error) if error.status().is_some_and(|code| u16::from(code) == TOO_LARGE) => {
                 Outcome::Refused { why: format!("{server} answered 552: the mail is too large for it") }
             }
-            Self::Smtp(error) => Outcome::retry(one_line(&format!("failed to send to {server}: {error}"))),
+            Self::Sending(error) if error.is_permanent() => {
+                Outcome::Rejected { why: one_line(&format!("{server} refuses the mail: {error}")) }
+            }
+            Self::Sending(error) | Self::Smtp(error) => {
+                Outcome::retry(one_line(&format!("failed to send to {server}: {error}")))
+            }
         }
     }
 }

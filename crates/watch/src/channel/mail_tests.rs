@@ -86,6 +86,12 @@ async fn a_refused_login_does_not_repeat_the_password() {
 async fn a_mail_that_is_too_large_is_refused_and_other_failures_may_pass() {
     let url = server(&["220 a\r\n", "250 a\r\n", "552 too large\r\n", "221 bye\r\n"]).await;
     assert!(matches!(mail(&url, None).unwrap().send(&message()).await, Outcome::Refused { .. }));
+    let url = server(&["220 a\r\n", "250 a\r\n", "550 nobody\r\n", "221 bye\r\n"]).await;
+    let outcome = mail(&url, None).unwrap().send(&message()).await;
+    assert!(matches!(&outcome, Outcome::Rejected { why } if why.contains("550")), "{outcome:?}");
+    // A server that refuses everybody says nothing of the mail.
+    let url = server(&["554 no mail here\r\n", "221 bye\r\n"]).await;
+    assert!(why(mail(&url, None).unwrap().send(&message()).await).contains("554"));
     let url = server(&["220 a\r\n", "250 a\r\n", "451 later\r\n", "221 bye\r\n"]).await;
     assert!(why(mail(&url, None).unwrap().send(&message()).await).contains("451"));
     let url = server(&["not SMTP\r\n"]).await;

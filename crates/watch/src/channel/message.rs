@@ -59,6 +59,11 @@ pub enum Outcome {
         /// Time that the other side asked for.
         after: Option<Duration>,
     },
+    /// The other side refuses this message. It is tried a few times more, for its receiver may be mended meanwhile.
+    Rejected {
+        /// The reason, in one line.
+        why: String,
+    },
     /// The channel is to be used no more: the other side has gone for good.
     Disable {
         /// The reason, in one line.

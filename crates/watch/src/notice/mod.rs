@@ -70,6 +70,17 @@ impl Notice {
     }
 }
 
+impl Notice {
+    /// True for a spend from a cold wallet that is not taken back, and for a transaction that may be one: a part of it
+    /// is unknown.
+    pub(crate) fn is_alarm(&self) -> bool {
+        let may_spend = self.amounts.spent > 0 || self.is_partial && self.txid.is_some();
+        self.is_cold
+            && may_spend
+            && matches!(self.kind, NoticeKind::Seen | NoticeKind::Confirmed { .. } | NoticeKind::Digest { .. })
+    }
+}
+
 /// Sums in satoshis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amounts {

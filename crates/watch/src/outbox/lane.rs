@@ -1,5 +1,5 @@
 //! The task of one channel: it sends the oldest entry until the other side has it, then the next one. So the order of
-//! notices is the order of deliveries.
+//! notices is the order of deliveries. Alarms are a queue of their own, which comes first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
-use super::schedule::{Fate, Step, give_up};
+use super::schedule::{Step, give_up};
 use super::tools::{Render, Tools};
 use crate::channel::{Channel, Message, Outcome};
 use crate::error::Result;
 use crate::file::ChannelName;
-use crate::state::{Failure, Head, State};
+use crate::state::{Entry, Failure, Fate, State};
 
 /// Longest sleep: a clock that was set is noticed after it.
 const SLEEP_MAX: Duration = Duration::from_mins(1);
@@ -51,13 +51,12 @@ impl Lane {
             Step::Wait(wait) => {
                 let _ = tokio::time::timeout(wait.min(SLEEP_MAX), self.wake.notified()).await;
             }
-            Step::GiveUp { seq, why } => self.give_up(seq, why).await?,
-            Step::Send(head) => {
-                let Head { seq, notice } = *head;
-                let message = notice.map(|notice| (self.render)(&notice)).expect("what is sent was found");
+            Step::GiveUp { entry, why } => self.give_up(entry, why).await?,
+            Step::Send(entry, notice) => {
+                let message = (self.render)(&notice);
                 let outcome = self.channel.send(&message).await;
                 self.report(&outcome);
-                self.note(seq, outcome).await?;
+                self.note(entry, outcome).await?;
             }
         }
         Ok(())
@@ -70,11 +69,14 @@ impl Lane {
         blocking(move || {
             lane.state.change_delivery(&lane.name, |delivery| match noted {
                 Outcome::Delivered => {
-                    (delivery.attempts, delivery.next_ms, delivery.disabled) = (0, 0, None);
+                    delivery.begin_anew();
                     delivery.last_delivery = Some(now);
                     delivery.successes += 1;
                 }
-                Outcome::Retry { why, .. } | Outcome::Disable { why } | Outcome::Refused { why } => {
+                Outcome::Retry { why, .. }
+                | Outcome::Rejected { why }
+                | Outcome::Disable { why }
+                | Outcome::Refused { why } => {
                     delivery.last_error = Some(Failure { at: now, why });
                 }
             })
@@ -84,30 +86,25 @@ impl Lane {
         Ok(outcome)
     }
 
-    async fn note(&self, seq: u64, outcome: Outcome) -> Result<()> {
+    async fn note(&self, entry: Entry, outcome: Outcome) -> Result<()> {
         let (lane, now, random) = (self.clone(), self.tools.clock.now(), (self.tools.random)());
         blocking(move || {
             let schedule = &lane.tools.schedule;
-            let stays = matches!(outcome, Outcome::Retry { .. } | Outcome::Disable { .. });
-            let note = |delivery: &mut _| {
-                let fate = schedule.note(delivery, &outcome, now, random);
-                debug_assert_eq!(fate == Fate::Keep, stays);
-            };
-            if stays {
-                lane.state.change_delivery(&lane.name, note)
-            } else {
-                lane.state.remove_entry(&lane.name, seq, note)
-            }
+            let note = |delivery: &mut _| schedule.note(delivery, entry.queue, &outcome, now, random);
+            lane.state.note_attempt(&lane.name, entry, note)
         })
         .await
     }
 
-    async fn give_up(&self, seq: u64, why: &'static str) -> Result<()> {
-        warn!(channel = %self.name, seq, why, "gave up a delivery");
+    async fn give_up(&self, entry: Entry, why: &'static str) -> Result<()> {
+        warn!(channel = %self.name, seq = entry.seq, why, "gave up a delivery");
         let (lane, now) = (self.clone(), self.tools.clock.now().as_secs());
         blocking(move || {
             let failure = Failure { at: now, why: why.to_owned() };
-            lane.state.remove_entry(&lane.name, seq, |delivery| give_up(delivery, Some(failure)))
+            lane.state.note_attempt(&lane.name, entry, |delivery| {
+                give_up(delivery, entry.queue, Some(failure));
+                Fate::Remove
+            })
         })
         .await
     }
@@ -117,6 +114,7 @@ impl Lane {
         match outcome {
             Outcome::Delivered => {}
             Outcome::Retry { why, .. } => info!(%channel, why, "failed to deliver a notice; trying again later"),
+            Outcome::Rejected { why } => info!(%channel, why, "failed to deliver a notice; trying again some times"),
             Outcome::Disable { why } => {
                 warn!(%channel, why, "disabled a channel; reload the watch file to use it again");
             }

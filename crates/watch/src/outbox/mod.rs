@@ -1,4 +1,5 @@
-//! Outboxes: each channel has one, in the file of notices, and a task that empties it in order.
+//! Outboxes: each channel has one, in the file of notices, and a task that empties it: alarms first, the others in
+//! order.
 //!
 //! A notice and its entries are one transaction of the engine; a delivery removes its entry in a transaction of its
 //! own, after the other side has the notice. So a process that is killed at any moment delivers each notice at least
@@ -24,7 +25,7 @@ use self::tools::Tools;
 use crate::channel::{Channel, Clock, Message, Outcome};
 use crate::error::Result;
 use crate::file::ChannelName;
-use crate::state::State;
+use crate::state::{ChannelRecord, State};
 
 pub use crate::state::Failure;
 pub use render::render;
@@ -62,9 +63,7 @@ impl Outbox {
         let mut lanes = BTreeMap::new();
         for OpenChannel { name, channel } in channels {
             if state.pending(&name)?.delivery.disabled.is_some() {
-                state.change_delivery(&name, |delivery| {
-                    (delivery.attempts, delivery.next_ms, delivery.disabled) = (0, 0, None);
-                })?;
+                state.change_delivery(&name, ChannelRecord::begin_anew)?;
             }
             let (state, render, tools) = (state.clone(), Arc::clone(render), tools.clone());
             let lane = Lane { name: name.clone(), channel, state, render, tools, wake: Arc::new(Notify::new()) };

@@ -8,14 +8,13 @@ use crate::notice::{Amounts, Notice, NoticeKind};
 /// Returns the message of a notice. A click opens the transaction below an address, as `https://explorer.example.org`.
 pub fn render(notice: &Notice, explorer: Option<&str>) -> Message {
     let click = explorer.zip(notice.txid).map(|(base, txid)| format!("{}/tx/{txid}", base.trim_end_matches('/')));
-    let is_alarm = is_alarm(notice);
     Message {
         id: notice.id.to_string(),
         created: notice.at,
         title: title(notice),
         line: line(notice, Amounts::describe, balance_of),
         line_without_amounts: line(notice, Amounts::describe_without, |_| String::new()),
-        priority: if is_alarm { Priority::Alarm } else { priority(&notice.kind) },
+        priority: if notice.is_alarm() { Priority::Alarm } else { priority(&notice.kind) },
         click,
         body: serde_json::to_value(notice).expect("its keys are texts"),
     }
@@ -36,17 +35,9 @@ impl Amounts {
     }
 }
 
-/// A spend from a cold wallet that is not taken back, or a transaction that may be one: a part of it is unknown.
-fn is_alarm(notice: &Notice) -> bool {
-    let may_spend = notice.amounts.spent > 0 || notice.is_partial && notice.txid.is_some();
-    notice.is_cold
-        && may_spend
-        && matches!(notice.kind, NoticeKind::Seen | NoticeKind::Confirmed { .. } | NoticeKind::Digest { .. })
-}
-
 fn title(notice: &Notice) -> String {
     match notice.amounts.spent {
-        _ if !is_alarm(notice) => notice.watch.to_string(),
+        _ if !notice.is_alarm() => notice.watch.to_string(),
         0 => format!("{} may have been spent from", notice.watch),
         _ => format!("{} was spent from", notice.watch),
     }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::channel::Outcome;
-use crate::limits::{DELIVERY_AGE_MAX, RETRY_FIRST, RETRY_MAX};
-use crate::state::{ChannelRecord, Failure, Head, Pending};
+use crate::limits::{DELIVERY_AGE_MAX, REJECTIONS_MAX, RETRY_FIRST, RETRY_MAX};
+use crate::notice::Notice;
+use crate::state::{Attempts, ChannelRecord, Entry, Failure, Fate, Head, Pending, Queue};
 
 /// Waits between attempts.
 #[derive(Debug, Clone, Copy)]
@@ -21,20 +22,13 @@ pub(super) enum Step {
     /// Nothing to do until a new entry comes.
     Rest,
     Wait(Duration),
-    /// The oldest entry is to be sent.
-    Send(Box<Head>),
-    /// The oldest entry is given up.
+    /// The oldest entry of a queue is to be sent.
+    Send(Entry, Box<Notice>),
+    /// The oldest entry of a queue is given up.
     GiveUp {
-        seq: u64,
+        entry: Entry,
         why: &'static str,
     },
-}
-
-/// The fate of an entry after an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    Keep,
-    Remove,
 }
 
 impl Default for Schedule {
@@ -44,39 +38,72 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// Decides the next step of a channel; `now` is the time since 1970.
+    /// Decides the next step of a channel; `now` is the time since 1970. Alarms come first, and wait for no other
+    /// notice.
     pub(super) fn step(&self, pending: Pending, now: Duration) -> Step {
-        let Pending { delivery, head } = pending;
-        let Some(head) = head else { return Step::Rest };
-        let Some(notice) = &head.notice else {
-            return Step::GiveUp { seq: head.seq, why: "the log of notices no longer has it" };
-        };
-        if now.saturating_sub(Duration::from_secs(notice.at)) > self.give_up {
-            return Step::GiveUp { seq: head.seq, why: "every attempt of 30 days has failed" };
+        let Pending { mut delivery, alarm, usual } = pending;
+        let is_disabled = delivery.disabled.is_some();
+        let mut of = |queue, head| self.step_of(queue, head, *delivery.attempts(queue), now);
+        let steps = [of(Queue::Alarms, alarm), of(Queue::Usual, usual)];
+        let mut next = Step::Rest;
+        for step in steps {
+            next = match (next, step) {
+                (Step::Rest, Step::Send(..) | Step::Wait(_)) if is_disabled => Step::Rest,
+                (Step::Wait(wait), Step::Wait(other)) => Step::Wait(wait.min(other)),
+                (Step::Wait(_), step @ (Step::Send(..) | Step::GiveUp { .. })) | (Step::Rest, step) => step,
+                (next, _) => next,
+            };
         }
-        if delivery.disabled.is_some() {
-            return Step::Rest;
-        }
-        let wait = Duration::from_millis(delivery.next_ms).saturating_sub(now);
-        // A longer one was set by a clock that has gone back since.
-        if wait.is_zero() || wait > self.longest { Step::Send(Box::new(head)) } else { Step::Wait(wait) }
+        next
     }
 
-    /// Notes the end of an attempt.
-    pub(super) fn note(&self, delivery: &mut ChannelRecord, outcome: &Outcome, now: Duration, random: u64) -> Fate {
+    /// Decides the next step of a queue.
+    fn step_of(&self, queue: Queue, head: Option<Head>, attempts: Attempts, now: Duration) -> Step {
+        let Some(Head { seq, notice }) = head else { return Step::Rest };
+        let entry = Entry { queue, seq };
+        let Some(notice) = notice else {
+            return Step::GiveUp { entry, why: "the log of notices no longer has it" };
+        };
+        if now.saturating_sub(Duration::from_secs(notice.at)) > self.give_up {
+            return Step::GiveUp { entry, why: "every attempt of 30 days has failed" };
+        }
+        let wait = Duration::from_millis(attempts.next_ms).saturating_sub(now);
+        // A longer one was set by a clock that has gone back since.
+        if wait.is_zero() || wait > self.longest { Step::Send(entry, Box::new(notice)) } else { Step::Wait(wait) }
+    }
+
+    /// Notes the end of an attempt for the oldest entry of a queue.
+    pub(super) fn note(
+        &self,
+        delivery: &mut ChannelRecord,
+        queue: Queue,
+        outcome: &Outcome,
+        now: Duration,
+        random: u64,
+    ) -> Fate {
         let failure = |why: &str| Some(Failure { at: now.as_secs(), why: why.to_owned() });
         match outcome {
             Outcome::Delivered => {
-                let last_error = delivery.last_error.take();
-                let (successes, given_up) = (delivery.successes + 1, delivery.given_up);
-                let last_delivery = Some(now.as_secs());
-                *delivery =
-                    ChannelRecord { last_delivery, last_error, successes, given_up, ..ChannelRecord::default() };
+                *delivery.attempts(queue) = Attempts::default();
+                delivery.disabled = None;
+                delivery.last_delivery = Some(now.as_secs());
+                delivery.successes += 1;
                 Fate::Remove
             }
             Outcome::Refused { why } => {
-                give_up(delivery, failure(why));
+                give_up(delivery, queue, failure(why));
                 Fate::Remove
+            }
+            Outcome::Rejected { why } => {
+                let attempts = delivery.attempts(queue);
+                attempts.rejections += 1;
+                if attempts.rejections >= REJECTIONS_MAX {
+                    give_up(delivery, queue, failure(why));
+                    return Fate::Remove;
+                }
+                self.try_again(attempts, Duration::ZERO, now, random);
+                delivery.last_error = failure(why);
+                Fate::Keep
             }
             Outcome::Disable { why } => {
                 delivery.last_error = failure(why);
@@ -84,13 +111,17 @@ impl Schedule {
                 Fate::Keep
             }
             Outcome::Retry { why, after } => {
+                self.try_again(delivery.attempts(queue), after.unwrap_or_default(), now, random);
                 delivery.last_error = failure(why);
-                delivery.attempts = delivery.attempts.saturating_add(1);
-                let wait = self.wait(delivery.attempts, random).max(after.unwrap_or_default()).min(self.longest);
-                delivery.next_ms = u64::try_from((now + wait).as_millis()).unwrap_or(u64::MAX);
                 Fate::Keep
             }
         }
+    }
+
+    fn try_again(&self, attempts: &mut Attempts, after: Duration, now: Duration, random: u64) {
+        attempts.count = attempts.count.saturating_add(1);
+        let wait = self.wait(attempts.count, random).max(after).min(self.longest);
+        attempts.next_ms = u64::try_from((now + wait).as_millis()).unwrap_or(u64::MAX);
     }
 
     /// Returns the wait after a number of failures: it doubles, and loses up to a quarter by chance, so that channels
@@ -103,11 +134,12 @@ impl Schedule {
     }
 }
 
-/// Notes that the oldest entry is given up.
-pub(super) fn give_up(delivery: &mut ChannelRecord, failure: Option<Failure>) {
+/// Notes that the oldest entry of a queue is given up.
+pub(super) fn give_up(delivery: &mut ChannelRecord, queue: Queue, failure: Option<Failure>) {
     delivery.given_up += 1;
+    delivery.last_given_up.clone_from(&failure);
     delivery.last_error = failure;
-    (delivery.attempts, delivery.next_ms) = (0, 0);
+    *delivery.attempts(queue) = Attempts::default();
 }
 
 #[cfg(test)]

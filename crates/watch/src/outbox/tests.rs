@@ -3,16 +3,19 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::channel::Priority;
-use crate::file::WatchName;
+use crate::channel::{Channels, Priority, Refused, Surroundings};
+use crate::file::{ChannelKind, ChannelSettings, WatchName};
 use crate::notice::{Amounts, Notice, NoticeId, NoticeKind};
 use crate::state::{self, Routed};
 
@@ -206,6 +209,69 @@ async fn a_notice_of_30_days_ago_and_one_that_is_refused_are_given_up_and_shown(
     let status = until(&outbox, |status| status.waiting == 0).await;
     assert_eq!((status.given_up, status.delivered), (2, 1));
     assert_eq!(status.last_error.unwrap().why, "large");
+}
+
+/// Waits for the next message, for no longer than a test has patience.
+async fn next(got: &mut mpsc::Receiver<String>) -> String {
+    tokio::time::timeout(Duration::from_mins(1), got.recv()).await.expect("nothing is sent").unwrap()
+}
+
+#[tokio::test]
+async fn an_alarm_passes_a_message_that_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = open(folder.path());
+    append(&state, 0..2, now(), &["me"]);
+    let hour = Duration::from_hours(1);
+    let later = Outcome::Retry { why: "no".into(), after: Some(hour) };
+    let (channel, mut got) = scripted(vec![later, retry(), Outcome::Delivered]);
+    let patient = Schedule { longest: hour, ..quick() };
+    let outbox = Outbox::with(state.clone(), vec![named("me", channel)], &render(), &tools(patient)).unwrap();
+    assert_eq!(next(&mut got).await, name_of(0));
+    let amounts = Amounts { received: 0, spent: 1_000 };
+    let alarm = Notice { is_cold: true, amounts, ..notice(7, now()) };
+    let routed = Routed { notice: alarm, channels: vec![name("me")] };
+    state.write(|transaction| state::append(transaction, &mut [routed])).unwrap();
+    outbox.wake();
+    // Tried until it is delivered, while the others wait for their turn.
+    assert_eq!((next(&mut got).await, next(&mut got).await), (name_of(7), name_of(7)));
+    let status = until(&outbox, |status| status.delivered == 1).await;
+    assert_eq!((status.waiting, status.given_up), (2, 0));
+}
+
+/// A receiver that answers 400 to everything; its address, and the number of its answers.
+async fn refusing() -> (String, Arc<AtomicU32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (url, answers) = (format!("http://{}/hook", listener.local_addr().unwrap()), Arc::new(AtomicU32::new(0)));
+    let counted = Arc::clone(&answers);
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut bytes = Vec::new();
+            while !bytes.ends_with(b"}") && socket.read_buf(&mut bytes).await.is_ok_and(|count| count > 0) {}
+            counted.fetch_add(1, Ordering::Relaxed);
+            let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await;
+        }
+    });
+    (url, answers)
+}
+
+#[tokio::test]
+async fn a_message_that_its_receiver_refuses_for_good_holds_the_others_back_for_a_bounded_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = open(folder.path());
+    append(&state, 0..2, now(), &["me"]);
+    let (url, attempts) = refusing().await;
+    let kind = ChannelKind::Webhook { url, secrets: vec!["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into()] };
+    let settings = ChannelSettings { name: name("me"), kind, amounts: true };
+    let (refused, key_file) = (Refused::default(), folder.path().join("watch.nsec"));
+    let channels = Channels::new(Surroundings { refused, key_file, relay: None, clock: Clock::system() });
+    let channel = channels.open(&settings).unwrap();
+    let outbox = Outbox::with(state, vec![named("me", channel)], &render(), &tools(quick())).unwrap();
+    let given_up = tokio::time::timeout(Duration::from_secs(20), until(&outbox, |status| status.given_up == 2)).await;
+    let status = given_up.expect("no message is given up");
+    assert_eq!((status.waiting, status.delivered), (0, 0));
+    assert!(status.last_error.unwrap().why.contains("400"));
+    assert_eq!(attempts.load(Ordering::Relaxed), 2 * crate::limits::REJECTIONS_MAX);
 }
 
 /// A receiver that at random is away, or takes a message and dies before it answers.

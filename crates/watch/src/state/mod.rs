@@ -22,7 +22,7 @@ use crate::file::{ChannelName, WatchName};
 use crate::notice::Notice;
 
 pub use outbox::Failure;
-pub(crate) use outbox::{ChannelRecord, Head, Pending, Waiting};
+pub(crate) use outbox::{Attempts, ChannelRecord, Entry, Fate, Head, Pending, Queue, Waiting};
 pub(crate) use records::{Changes, Lines, Open, Unread, WatchRecord};
 
 /// The file, open. Clones share it.

@@ -100,6 +100,9 @@ impl Answer {
             StatusCode::PAYLOAD_TOO_LARGE => {
                 return Outcome::Refused { why: format!("{target} answered 413: the message is too large for it") };
             }
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
+                return Outcome::Rejected { why: format!("{target} answered {status}: it refuses the message") };
+            }
             status if status.is_success() => return Outcome::Delivered,
             status if status.is_redirection() => format!(
                 "{target} answered {}: it redirects, which is not followed; write the new address into the file",

@@ -43,7 +43,13 @@ async fn statuses_mean_what_their_specification_says() {
     assert_eq!(outcome_of("HTTP/1.1 204 No Content\r\n\r\n").await, Outcome::Delivered);
     assert!(matches!(outcome_of("HTTP/1.1 410 Gone\r\n\r\n").await, Outcome::Disable { .. }));
     assert!(matches!(outcome_of("HTTP/1.1 413 Too large\r\n\r\n").await, Outcome::Refused { .. }));
-    for status in ["400 Bad Request", "401 Unauthorized", "404 Not Found", "500 Oops", "503 Later"] {
+    for status in ["400 Bad Request", "422 Unprocessable Content"] {
+        let Outcome::Rejected { why } = outcome_of(&format!("HTTP/1.1 {status}\r\n\r\n")).await else {
+            panic!("{status}")
+        };
+        assert!(why.contains(&status[..3]), "{why}");
+    }
+    for status in ["401 Unauthorized", "404 Not Found", "429 Slowly", "500 Oops", "503 Later"] {
         let Outcome::Retry { why, after: None } = outcome_of(&format!("HTTP/1.1 {status}\r\n\r\n")).await else {
             panic!("{status}")
         };
