@@ -60,13 +60,14 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Notice {
-    /// Returns the id of a notice at a position of the log: of a block's hash where it has a block, and of the position
-    /// where it has none, since one transaction may come to the mempool twice.
+    /// Returns the id of a notice at a position of the log. The position is a part of it: one transaction may come to
+    /// the mempool twice, and after two reorgs to the same block.
     pub(crate) fn id_at(&self, seq: u64) -> NoticeId {
         let txid = self.txid.map(|txid| txid.to_string()).unwrap_or_default();
         let kind = serde_json::to_string(&self.kind).expect("its keys are texts");
-        let moment = self.block.map_or_else(|| seq.to_string(), |block| block.hash.to_string());
-        NoticeId::of(&[self.watch.as_str().as_bytes(), txid.as_bytes(), kind.as_bytes(), moment.as_bytes()])
+        let block = self.block.map(|block| block.hash.to_string()).unwrap_or_default();
+        let texts = [self.watch.as_str(), &txid, &kind, &block, &seq.to_string()];
+        NoticeId::of(&texts.map(str::as_bytes))
     }
 }
 

@@ -187,3 +187,28 @@ fn nothing_counts_as_dropped_before_the_mempool_is_listed() {
     world.live.pay(&[Payment::to_script(elsewhere, 1_000)]).unwrap();
     assert_eq!(announced(&world.sync()), [(NoticeKind::Dropped, Some(txid), 10_000)]);
 }
+
+#[test]
+fn a_block_that_comes_back_is_told_under_an_id_of_its_own() {
+    let mut world = World::start(917);
+    world.watch("w", &format!("descriptor = \"wpkh({TPUB}/0/*)\"\nconfirmations = [1]"));
+    world.restart();
+    let txid = pay(&mut world, 0, 0, 10_000);
+    world.live.mine().unwrap();
+    let mut all = world.sync();
+    let first = all[0].block.unwrap().hash;
+    let height = world.live.ledger().height();
+    world.live.branch(height - 1, vec![Vec::new(), Vec::new()]).unwrap();
+    let other = world.live.ledger().chain()[height as usize].hash;
+    all.extend(world.sync());
+    let node = world.live.node();
+    node.rpc("invalidateblock", json!([other.to_string()])).unwrap();
+    world.live.refresh().unwrap();
+    world.live.mine_empty(2).unwrap();
+    assert_eq!(world.live.ledger().chain()[height as usize].hash, first, "the node is back at its first block");
+    all.extend(world.sync());
+    let kinds: Vec<&NoticeKind> = all.iter().map(|notice| &notice.kind).collect();
+    assert_eq!(kinds, [&confirmed(1), &NoticeKind::Reorganised, &confirmed(1)]);
+    assert!(all.iter().all(|notice| notice.txid == Some(txid)) && all[0].block == all[2].block);
+    assert_ne!(all[0].id, all[2].id, "a receiver that drops repetitions must not end at the reorg");
+}
