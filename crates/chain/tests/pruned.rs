@@ -170,7 +170,10 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
     index.sync(&core).unwrap();
     let at = index.snapshot().unwrap();
     let found = at.resolved(spend).unwrap().unwrap();
-    assert_eq!((found.prevouts.as_slice(), found.block.map(|block| block.hash)), (&[old_coin.output][..], Some(block.block_hash())));
+    assert_eq!(
+        (found.prevouts.as_slice(), found.block.map(|block| block.hash)),
+        (&[old_coin.output][..], Some(block.block_hash()))
+    );
 
     // Another process has what this one fetched, without a peer.
     drop((index, at, peer));

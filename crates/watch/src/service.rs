@@ -310,7 +310,10 @@ impl Wallets for Watches {
             let used = view.and_then(|view| view.used.get(branch.number as usize)).copied().unwrap_or(0);
             branch.used = used.checked_sub(1);
             if branch.is_ranged() {
-                branch.watched = used.saturating_add(branch.gap.max(GAP_MIN));
+                let window = used.saturating_add(branch.gap.max(GAP_MIN));
+                let derived = view.and_then(|view| view.derived.get(branch.number as usize)).copied();
+                branch.watched = derived.unwrap_or(window).min(window);
+                branch.is_full = branch.watched < window;
             }
         }
         branches
@@ -410,6 +413,7 @@ fn branches_of(settings: &WatchSettings, network: Network) -> Vec<Branch> {
         scripts,
         gap: settings.gap,
         watched: 1,
+        is_full: false,
         used: None,
     };
     (0..).zip(scripts).map(branch).collect()

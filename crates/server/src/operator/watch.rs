@@ -84,7 +84,7 @@ fn trouble(channel: &ChannelStatus) -> Option<String> {
 }
 
 fn watch(view: &WatchView) -> Value {
-    let WatchView { name, kind, scripts, used, balance, open, fault } = view;
+    let WatchView { name, kind, scripts, used, balance, open, fault, .. } = view;
     let mut value = json!({
         "name": name.as_str(),
         "source": kind,

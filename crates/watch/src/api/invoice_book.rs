@@ -203,7 +203,7 @@ impl InvoiceBook {
         let mut used = branch.used;
         for _ in 0..INVOICE_SKIPS_MAX {
             let taken = reserve.take(used, branch.gap, self.beyond_gap);
-            let taken = taken.map_err(|why| Failure::conflict(why.to_string()))?;
+            let taken = taken.map_err(|why| Failure::conflict(reason(why, branch).to_string()))?;
             let script = branch.script(taken.index).ok_or_else(Failure::internal)?;
             let scripthash = ScriptHash::of(script.as_bytes());
             if !known.by_script.contains_key(&scripthash) && at.first_use(&scripthash)?.is_none() {
@@ -345,6 +345,14 @@ fn checked(mut order: Order) -> Result<Order, Failure> {
     Ok(order)
 }
 
+/// The reason for which a branch gives no address: beyond the window no payment shows that an address is used.
+fn reason(why: NotTaken, branch: &Branch) -> NotTaken {
+    match why {
+        NotTaken::Gap { .. } if branch.is_full => NotTaken::Full,
+        why => why,
+    }
+}
+
 fn warning(watch: &WatchName, unused: u32, gap: u32) -> String {
     format!(
         "{unused} addresses of {watch} before this one are unpaid; a wallet that is restored from its seed looks {gap} \
@@ -394,5 +402,23 @@ pub(super) async fn follow(book: Arc<InvoiceBook>, index: Arc<Index>, clock: fn(
             () = book.made.notified() => Touched::Scripts(Vec::new()),
         };
         touched = if is_done { next } else { Touched::Any };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::ScriptBuf;
+
+    use super::*;
+    use crate::api::wallets::BranchScripts;
+
+    #[test]
+    fn a_watch_without_further_scripts_is_no_question_of_its_gap() {
+        let (watch, scripts) = (WatchName::new("Shop"), BranchScripts::Script(ScriptBuf::new()));
+        let branch = Branch { watch, number: 0, scripts, gap: 20, watched: 75_000, is_full: false, used: Some(74_990) };
+        let gap = NotTaken::Gap { unused: 20, gap: 20 };
+        assert_eq!(reason(gap, &branch), gap);
+        let full = Branch { is_full: true, ..branch };
+        assert_eq!((reason(gap, &full), reason(NotTaken::Exhausted, &full)), (NotTaken::Full, NotTaken::Exhausted));
     }
 }

@@ -50,6 +50,8 @@ pub struct Branch {
     pub gap: u32,
     /// Scripts from 0 on that are watched now.
     pub watched: u32,
+    /// True if its window needs more, and the watch may have no more.
+    pub is_full: bool,
     /// The highest number that chain or mempool shows as used.
     pub used: Option<u32>,
 }

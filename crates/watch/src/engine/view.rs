@@ -15,6 +15,8 @@ pub struct WatchView {
     pub scripts: usize,
     /// The number after the last used script, of each branch.
     pub used: Vec<u32>,
+    /// Scripts of each branch that are watched.
+    pub derived: Vec<u32>,
     /// Its balance.
     pub balance: Balance,
     /// Transactions that may still change.

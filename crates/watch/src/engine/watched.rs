@@ -12,7 +12,7 @@ use super::step::{Place, Rules, Step, step, step_silently};
 use super::view::WatchView;
 use crate::error::Result;
 use crate::file::{Directions, Source, WatchSettings};
-use crate::limits::{BACKLOG_MAX, GAP_MIN, SCRIPT_HISTORY_MAX, SETTLED_DEPTH};
+use crate::limits::{BACKLOG_MAX, GAP_MIN, SCRIPT_HISTORY_MAX, SCRIPTS_MAX, SETTLED_DEPTH};
 use crate::notice::{Amounts, Notice, NoticeId, NoticeKind};
 use crate::state::{Changes, Lines, Open, Routed, WatchRecord};
 use crate::wallet::{Position, Wallet};
@@ -105,6 +105,7 @@ impl Watched {
             kind: self.settings.source.name(),
             scripts: self.positions.len(),
             used: self.wallet.used(),
+            derived: self.wallet.derived(),
             balance: self.balance,
             open: self.open.len(),
             fault: [&self.broken, &self.silent.fault, &self.fault].into_iter().flatten().next().cloned(),
@@ -139,6 +140,7 @@ impl Watched {
         self.resolve_outpoint(moment.at)?;
         let settled = self.record.as_ref().map_or_else(|| self.settled_at(moment), |record| record.settled);
         let found = self.read_scripts(moment, scripts, settled)?;
+        self.note_beyond();
         let mut announced = self.step_all(moment, &found, changes)?;
         let settled = self.next_settled(moment, settled);
         self.settle(settled, changes);
@@ -179,6 +181,16 @@ impl Watched {
     fn next_settled(&self, moment: &Moment<'_>, settled: u32) -> u32 {
         let next = self.settled_at(moment);
         if next >= settled + SETTLED_DEPTH / 2 { next } else { settled }
+    }
+
+    /// Sets a fault if the window needs more scripts than are watched.
+    fn note_beyond(&mut self) {
+        if let Some(Position { branch, index }) = self.wallet.first_beyond(self.settings.gap.max(GAP_MIN)) {
+            self.fault = Some(format!(
+                "{SCRIPTS_MAX} scripts of one watch are watched, and this one needs more: payments to branch {branch} are \
+                 not announced from number {index} on"
+            ));
+        }
     }
 
     fn resolve_outpoint(&mut self, at: &Snapshot) -> Result<()> {

@@ -50,6 +50,13 @@ pub(crate) enum NotTaken {
         /// Gap of the watch.
         gap: u32,
     },
+    /// The watch has all scripts that are watched of one.
+    #[error(
+        "payments to further addresses of this wallet are not seen: {} scripts of its watch are watched, and no more; use \
+         another account of the wallet",
+        crate::limits::SCRIPTS_MAX
+    )]
+    Full,
     /// A descriptor without a range has one address.
     #[error("this watch has a single address, and an invoice needs one of its own; use a descriptor with a range")]
     NoRange,

@@ -14,8 +14,6 @@ pub(crate) struct Wallet {
     branches: Vec<WalletBranch>,
     /// The output that is watched, whose script is not known yet.
     pub(crate) outpoint: Option<OutPoint>,
-    /// Scripts that its branches have together.
-    scripts: usize,
 }
 
 #[derive(Debug)]
@@ -97,7 +95,7 @@ impl Wallet {
 
     /// A wallet without scripts.
     pub(crate) fn empty() -> Self {
-        Self { branches: Vec::new(), outpoint: None, scripts: 0 }
+        Self { branches: Vec::new(), outpoint: None }
     }
 
     fn push(&mut self, source: BranchSource) {
@@ -155,12 +153,12 @@ impl Wallet {
         let step = || Ok(());
         let derivation = Derivation::new(&step);
         let mut fresh = Vec::new();
-        for (number, branch) in (0..).zip(&mut self.branches) {
-            let until = match &branch.source {
-                BranchSource::Ranged(_) => branch.used.saturating_add(gap).min(1 << 31),
-                BranchSource::Listed(scripts) => u32::try_from(scripts.len()).unwrap_or(u32::MAX),
-            };
-            while branch.derived < until && self.scripts < SCRIPTS_MAX {
+        for number in 0..self.branches.len() {
+            let room = self.room(number);
+            let branch = &mut self.branches[number];
+            let until = branch.window(gap).min(room);
+            let number = u32::try_from(number).expect("a descriptor has few branches");
+            while branch.derived < until {
                 let index = branch.derived;
                 let hash = match &branch.source {
                     BranchSource::Ranged(ranged) => {
@@ -170,14 +168,90 @@ impl Wallet {
                     BranchSource::Listed(scripts) => scripts.get(index as usize).map(|listed| listed.hash),
                 };
                 branch.derived += 1;
-                self.scripts += 1;
                 fresh.extend(hash.map(|hash| (hash, Position { branch: number, index })));
             }
         }
         fresh
     }
+
+    /// Scripts that a branch may have: what the others leave, each of which keeps a share.
+    fn room(&self, number: usize) -> u32 {
+        let share = SCRIPTS_MAX / (2 * self.branches.len());
+        let others = self.branches.iter().enumerate().filter(|(other, _)| *other != number);
+        let kept = others.map(|(_, branch)| match branch.source {
+            BranchSource::Ranged(_) => share.max(branch.derived as usize),
+            BranchSource::Listed(_) => branch.derived as usize,
+        });
+        u32::try_from(SCRIPTS_MAX.saturating_sub(kept.sum::<usize>())).expect("the bound is far below 2^32")
+    }
+
+    /// Returns the first script of a branch that its window needs, and that is one too many.
+    pub(crate) fn first_beyond(&self, gap: u32) -> Option<Position> {
+        let is_short = |branch: &WalletBranch| branch.derived < branch.window(gap);
+        let number = self.branches.iter().position(is_short)?;
+        let branch = u32::try_from(number).expect("a descriptor has few branches");
+        Some(Position { branch, index: self.branches[number].derived })
+    }
+
+    /// The scripts of each branch that are derived.
+    pub(crate) fn derived(&self) -> Vec<u32> {
+        self.branches.iter().map(|branch| branch.derived).collect()
+    }
+}
+
+impl WalletBranch {
+    /// The number after the last script that is watched with this gap.
+    fn window(&self, gap: u32) -> u32 {
+        match &self.source {
+            BranchSource::Ranged(_) => self.used.saturating_add(gap).min(1 << 31),
+            BranchSource::Listed(scripts) => u32::try_from(scripts.len()).unwrap_or(u32::MAX),
+        }
+    }
 }
 
 fn no_script() -> String {
     "this names no script".to_owned()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const TPUB: &str = "tpubD6NzVbkrYhZ4XgiXtGrdW5XDAPFCL9h7we1vwNCpn8tGbBcgfVYjXyhWo4E1xkh56hjod1RhGjxbaTLV3X4FyWuejifB\
+                        9jusQ46QzG87VKp";
+
+    /// A wallet of two branches, of which both were used before.
+    fn wallet(used: [u32; 2]) -> Wallet {
+        let text = format!("[[watch]]\nname = \"w\"\ndescriptor = \"wpkh({TPUB}/<0;1>/*)\"\n");
+        let file = crate::file::WatchFile::parse(&text, Network::Regtest).unwrap();
+        let mut wallet = Wallet::of(&file.watches[0], Network::Regtest).unwrap();
+        wallet.set_used(&used);
+        wallet
+    }
+
+    fn derived(scripts: &[(ScriptHash, Position)]) -> [usize; 2] {
+        [0, 1].map(|branch| scripts.iter().filter(|(_, position)| position.branch == branch).count())
+    }
+
+    #[test]
+    fn no_branch_takes_all_scripts_of_a_watch() {
+        let mut wallet = wallet([200_000, 50]);
+        let [receiving, change] = derived(&wallet.extend(100));
+        assert_eq!(change, 150, "the change has its window");
+        assert!(receiving >= SCRIPTS_MAX / 2 && receiving + change <= SCRIPTS_MAX);
+        let first = Position { branch: 0, index: u32::try_from(receiving).unwrap() };
+        assert_eq!((wallet.first_beyond(100), wallet.derived()[1]), (Some(first), 150));
+        // What the change keeps is its own, up to all of it.
+        wallet.set_used(&[200_000, 300_000]);
+        let more = wallet.extend(100).len();
+        assert_eq!(receiving + change + more, SCRIPTS_MAX);
+    }
+
+    #[test]
+    fn a_window_within_the_bound_is_whole() {
+        let mut wallet = wallet([30, 2]);
+        assert_eq!(derived(&wallet.extend(100)), [130, 102]);
+        assert_eq!((wallet.first_beyond(100), wallet.extend(100).len()), (None, 0));
+    }
 }

@@ -160,10 +160,18 @@ impl Fixed {
         let mut branches = Vec::new();
         for (number, scripts) in (0..).zip(shop()) {
             let watch = WatchName::new("Shop");
-            branches.push(Branch { watch, number, scripts, gap: 20, watched: WINDOW, used: None });
+            branches.push(Branch { watch, number, scripts, gap: 20, watched: WINDOW, is_full: false, used: None });
         }
         let scripts = BranchScripts::Script(cold.clone());
-        branches.push(Branch { watch: WatchName::new("Cold"), number: 0, scripts, gap: 20, watched: 1, used: None });
+        branches.push(Branch {
+            watch: WatchName::new("Cold"),
+            number: 0,
+            scripts,
+            gap: 20,
+            watched: 1,
+            is_full: false,
+            used: None,
+        });
         let mut scripts = HashMap::new();
         for branch in 0..2 {
             for index in 0..WINDOW {
