@@ -30,18 +30,11 @@ use crate::api::reply::{Content, NextPiece, Reply, TEXT};
 use crate::api::routes::{self, Access, Found, NotFound, Route};
 use crate::api::service::{Question, Service};
 use crate::api::wish::Feed;
-use crate::limits::{API_BODY_BYTES_MAX, API_CONNECTIONS_MAX};
+use crate::limits::{
+    API_BODY_BYTES_MAX, API_BODY_TIMEOUT, API_CONNECTIONS_MAX, API_HANDSHAKE_TIMEOUT, API_HEAD_BYTES_MAX,
+    API_HEAD_TIMEOUT, API_WRITE_TIMEOUT,
+};
 
-/// Time from accepting a connection until it can carry requests.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for a request's head to arrive.
-const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
-/// Bytes of a request's head.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Time for a request's body to arrive.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest time in which a client reads nothing of what is written to it.
-const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Headers of every answer: nothing is kept, framed, guessed or shown to other sites.
 const HEADERS: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
@@ -76,7 +69,7 @@ async fn converse(service: Arc<Service>, routes: Arc<[&'static Route]>, accepted
     let seat = Arc::clone(&accepted.seat);
     let conversation = async {
         let stopped = accepted.stopped.clone();
-        let greeted = handshake(HANDSHAKE_TIMEOUT, stopped.clone(), greet(&service, accepted)).await;
+        let greeted = handshake(API_HANDSHAKE_TIMEOUT, stopped.clone(), greet(&service, accepted)).await;
         let Some((guard, stream, _permit)) = greeted else { return };
         serve_connection(&service, &routes, &guard, stream, stopped).await;
     };
@@ -112,9 +105,9 @@ async fn serve_connection(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(SlowWrite::new(stream, WRITE_TIMEOUT)), answer);
+        .header_read_timeout(API_HEAD_TIMEOUT)
+        .max_buf_size(API_HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(SlowWrite::new(stream, API_WRITE_TIMEOUT)), answer);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -203,7 +196,7 @@ fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), Failure> {
 }
 
 async fn read(body: Incoming) -> Result<Vec<u8>, Failure> {
-    let read = timeout(BODY_TIMEOUT, Limited::new(body, API_BODY_BYTES_MAX).collect()).await;
+    let read = timeout(API_BODY_TIMEOUT, Limited::new(body, API_BODY_BYTES_MAX).collect()).await;
     match read {
         Ok(Ok(body)) => Ok(body.to_bytes().to_vec()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {

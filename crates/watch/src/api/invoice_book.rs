@@ -20,8 +20,8 @@ use crate::error::Result;
 use crate::file::WatchName;
 use crate::invoice::{BeyondGap, Invoice, InvoiceId, InvoiceState, NotTaken, Reserve, Taken};
 use crate::limits::{
-    CONFIRMATIONS_MAX, INVOICE_EXPIRY_DEFAULT, INVOICE_EXPIRY_MAX, INVOICE_SKIPS_MAX, INVOICES_MAX, INVOICES_PAGE,
-    NAME_CHARS_MAX,
+    API_STREAM_LAG_MAX, CONFIRMATIONS_MAX, INVOICE_EXPIRY_DEFAULT, INVOICE_EXPIRY_MAX, INVOICE_LABEL_CHARS_MAX,
+    INVOICE_LATE_S, INVOICE_SKIPS_MAX, INVOICES_MAX, INVOICES_PAGE,
 };
 use crate::state::State;
 use crate::state::invoices::{self, StoredReserve};
@@ -30,14 +30,10 @@ use crate::state::invoices::{self, StoredReserve};
 const RESUME_MAX: u32 = 1 << 30;
 /// All satoshis that there will be.
 const AMOUNT_MAX: u64 = 2_100_000_000_000_000;
-/// Time after the end of an unpaid invoice in which payments are still noticed by themselves, in seconds.
-const LATE_S: u64 = 30 * 86_400;
 /// Longest time between two looks at the clock, in seconds.
 const PAUSE_MAX_S: u64 = 3600;
 /// Time after which a failed update is tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// Changes of states that a reader may lag behind.
-const CHANGES_HELD: usize = 256;
 
 /// The order of an invoice.
 #[derive(Debug, Clone, Deserialize)]
@@ -120,7 +116,7 @@ impl InvoiceBook {
                 known.add(*number, invoice);
             }
         }
-        let (reported, _) = broadcast::channel(CHANGES_HELD);
+        let (reported, _) = broadcast::channel(API_STREAM_LAG_MAX);
         Ok(Self { state, beyond_gap, generation, known: Mutex::new(known), reported, made: Notify::new() })
     }
 
@@ -302,7 +298,7 @@ impl Known {
     /// Returns the invoices whose state may have changed: their script was touched, their time has ended, or they wait
     /// for confirmations.
     fn concerned(&self, touched: &Touched, now: u64) -> Vec<u64> {
-        let is_over = |short: &Short| short.reported == InvoiceState::Expired && short.expires + LATE_S < now;
+        let is_over = |short: &Short| short.reported == InvoiceState::Expired && short.expires + INVOICE_LATE_S < now;
         let waits = |short: &Short| match short.reported {
             InvoiceState::Paid | InvoiceState::Overpaid => true,
             InvoiceState::Unpaid | InvoiceState::Underpaid => short.expires < now,
@@ -338,8 +334,8 @@ fn checked(mut order: Order) -> Result<Order, Failure> {
     if order.confirmations.is_some_and(|confirmations| confirmations == 0 || confirmations > CONFIRMATIONS_MAX) {
         return Err(Failure::bad_request(format!("\"confirmations\" must be 1 to {CONFIRMATIONS_MAX}")));
     }
-    if order.label.as_ref().is_some_and(|label| label.chars().count() > NAME_CHARS_MAX * 4) {
-        return Err(Failure::bad_request(format!("\"label\" may have {} characters", NAME_CHARS_MAX * 4)));
+    if order.label.as_ref().is_some_and(|label| label.chars().count() > INVOICE_LABEL_CHARS_MAX) {
+        return Err(Failure::bad_request(format!("\"label\" may have {} characters", INVOICE_LABEL_CHARS_MAX)));
     }
     order.label = order.label.filter(|label| !label.is_empty());
     Ok(order)

@@ -1,7 +1,6 @@
 //! State that all requests share, and the turns in which they are answered.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use birdhouse_chain::source::{BlockPart, Node};
 use birdhouse_chain::{Index, Snapshot};
@@ -16,15 +15,8 @@ use crate::api::params::Params;
 use crate::api::wallets::{Book, Wallets};
 use crate::error::Result;
 use crate::invoice::BeyondGap;
+use crate::limits::{API_FETCH_PATIENCE, API_FETCHED_PARTS_MAX, API_FETCHES_MAX, API_NODE_PATIENCE};
 use crate::state::State;
-
-/// Time in which blocks that a pruned node has removed are fetched from its peers, each time.
-const FETCH_PATIENCE: Duration = Duration::from_secs(10);
-/// Parts of blocks that are fetched for one answer, each time, and the number of times.
-const FETCHED_PARTS_MAX: usize = 512;
-const FETCHES_MAX: u32 = 8;
-/// Wait for a turn to ask the node.
-const NODE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Settings of the API.
 #[derive(Debug, Clone)]
@@ -126,7 +118,7 @@ impl Service {
         meter: &Arc<Meter>,
         mut ask: impl FnMut() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        for _ in 0..FETCHES_MAX {
+        for _ in 0..API_FETCHES_MAX {
             let answer = self.once(lane, meter, &mut ask).await;
             let Err(Failure::Removed(parts)) = &answer else { return answer };
             if !self.fetch(meter, parts).await {
@@ -146,18 +138,18 @@ impl Service {
         if lane == Lane::Index {
             return reads.offloaded(meter, |_| ask()).await;
         }
-        let turn = timeout(NODE_PATIENCE, reads.node_calls.take(meter)).await;
+        let turn = timeout(API_NODE_PATIENCE, reads.node_calls.take(meter)).await;
         let _turn = turn.map_err(|_| Failure::unavailable("the node does not answer; try again later"))?;
         offload(ask)
     }
 
     /// Fetches parts of blocks that the node has removed. Returns true if all came in time.
     async fn fetch(&self, meter: &Arc<Meter>, parts: &[BlockPart]) -> bool {
-        if parts.len() > FETCHED_PARTS_MAX {
+        if parts.len() > API_FETCHED_PARTS_MAX {
             return false;
         }
         let index = Arc::clone(&self.index);
         let fetched = self.settings.reads.fetch_all(meter, parts, move |part| index.fetch_removed(part).is_ok());
-        timeout(FETCH_PATIENCE, fetched).await.unwrap_or(false)
+        timeout(API_FETCH_PATIENCE, fetched).await.unwrap_or(false)
     }
 }

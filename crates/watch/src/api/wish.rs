@@ -9,9 +9,7 @@ use crate::api::change::Change;
 use crate::api::failure::Failure;
 use crate::api::params::Params;
 use crate::invoice::InvoiceId;
-
-/// Values of a kind in one request.
-const VALUES_MAX: usize = 1000;
+use crate::limits::API_STREAM_VALUES_MAX;
 
 /// Conditions on changes: one value of each kind that is named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +39,7 @@ impl Wish {
     /// Reads `category`, `scripthash` and `outpoint`.
     pub(super) fn of(params: &Params) -> Result<Self, Failure> {
         Ok(Self {
-            categories: params.all_asked("category").map(str::to_owned).take(VALUES_MAX).collect(),
+            categories: params.all_asked("category").map(str::to_owned).take(API_STREAM_VALUES_MAX).collect(),
             scripthashes: parsed(params, "scripthash")?,
             outpoints: parsed(params, "outpoint")?,
         })
@@ -58,7 +56,7 @@ impl Wish {
 
 fn parsed<T: FromStr>(params: &Params, name: &str) -> Result<Vec<T>, Failure> {
     let invalid = || Failure::bad_request(format!("Invalid {name}"));
-    let values = params.all_asked(name).take(VALUES_MAX).map(|text| text.parse().ok().ok_or_else(invalid));
+    let values = params.all_asked(name).take(API_STREAM_VALUES_MAX).map(|text| text.parse().ok().ok_or_else(invalid));
     values.collect()
 }
 
