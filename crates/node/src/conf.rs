@@ -5,6 +5,8 @@
 //! (`norpcuser=1`) erases what stands before it; of the flags that choose the chain, the last wins.
 //! Source: Core's `common/settings.cpp`, `common/config.cpp`, `common/args.cpp`, `chainparamsbase.cpp`.
 
+mod peer_ports;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,12 +17,14 @@ use bitcoin::Network;
 use crate::blk::{NETWORKS, TESTNET5, network_flag, unserved_chain};
 use crate::error::{permanent, unreadable_conf};
 
+pub use peer_ports::announced_ports;
+
 /// Name of the configuration file in the data folder.
 const CONF_NAME: &str = "bitcoin.conf";
 /// Number of included files that are read. Includes inside them are ignored, as in Core.
 const INCLUDES_MAX: usize = 16;
 /// Keys that apply to the main network only when they stand before all sections.
-const NETWORK_ONLY: [&str; 1] = ["rpcport"];
+const NETWORK_ONLY: [&str; 4] = ["bind", "port", "rpcport", "whitebind"];
 
 /// Settings of the operator; everything else is found.
 #[derive(Debug, Clone, Default)]
@@ -87,6 +91,8 @@ pub struct NodeConf {
     pub auth: Auth,
     /// `host:port` of its ZMQ `sequence` messages, if it publishes them.
     pub zmq_sequence: Option<String>,
+    /// Ports at which it listens for peers, as far as its configuration says.
+    pub peer_ports: Vec<u16>,
 }
 
 impl NodeConf {
@@ -136,6 +142,7 @@ impl NodeConf {
             rpc_address: options.rpc_address.clone().unwrap_or_else(|| rpc_address(conf, network)),
             auth: auth(options, conf, network, &network_dir),
             zmq_sequence: options.zmq_sequence.clone().or_else(|| zmq_sequence(conf, network)),
+            peer_ports: peer_ports::of_conf(conf, network),
             network_dir,
         }
     }
@@ -475,6 +482,7 @@ mod tests {
                 rpc_address: "127.0.0.1:7".into(),
                 auth: Auth::Cookie("/data/regtest/.cookie".into()),
                 zmq_sequence: None,
+                peer_ports: vec![18_444, 18_445],
             }
         );
     }

@@ -65,7 +65,7 @@ pub use blk::{BlockFiles, BlockHead};
 pub use calls::CallCounts;
 pub use check::{NodeFacts, check_node};
 pub use checkpoints::forked_chain;
-pub use conf::{Auth, Conf, NodeConf, NodeOptions};
+pub use conf::{Auth, Conf, NodeConf, NodeOptions, announced_ports};
 pub use core_node::CoreNode;
 pub use fetch::{FETCH_FLOOR_BYTES, FetchCounters, FetchCounts, Fetching, full_peers};
 pub use open::{Chosen, open_source};

@@ -104,7 +104,8 @@ fn message() -> Message {
 fn open(folder: &Path, own: Option<&App>, to: &str, relays: &[&str]) -> Arc<dyn Channel> {
     let own = own.map(|app| Arc::new(Own { relay: Arc::clone(&app.relay), url: app.url() }) as Arc<dyn OwnRelay>);
     let (refused, key_file) = (Refused::default(), folder.join("watch.nsec"));
-    let channels = Channels::new(Surroundings { refused, key_file, relay: own, clock: Clock::system() });
+    let (relay_sockets, clock) = (Vec::new(), Clock::system());
+    let channels = Channels::new(Surroundings { refused, key_file, relay: own, relay_sockets, clock });
     let relays = relays.iter().map(|url| (*url).to_owned()).collect();
     let kind = ChannelKind::Nostr { to: to.to_owned(), relays };
     channels.open(&ChannelSettings { name: ChannelName::new("me"), kind, amounts: true }).unwrap()

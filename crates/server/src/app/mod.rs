@@ -11,7 +11,6 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use birdhouse_dashboard::Endpoint;
 use birdhouse_electrum::ServerLimits;
-use birdhouse_relay::Relay;
 use birdhouse_watch::channel::{Clock, Refused, Surroundings};
 use birdhouse_watch::{Paths, Watches};
 use bitcoin::Network;
@@ -76,11 +75,7 @@ impl App {
         let hosts = options.public_host.as_deref().unwrap_or_default();
         let public = bitcoin.as_ref().map(|setup| public_endpoints(hosts, setup.network)).unwrap_or_default();
         let limits = options.limits.clone().unwrap_or_default().server();
-        let refused = |setup: &Setup| {
-            let rpc = setup.rpc.as_ref().map_or("", |rpc| rpc.address());
-            services::refused(options, rpc, setup.network)
-        };
-        let refused = bitcoin.as_ref().map(refused).unwrap_or_default();
+        let refused = bitcoin.as_ref().map(|setup| services::refused(options, setup)).unwrap_or_default();
         Ok(Self {
             bitcoin: bitcoin.map(Arc::new),
             services,
@@ -110,12 +105,15 @@ impl App {
         Some(Watches::new(paths, setup.network, Arc::clone(&setup.index), runtime.clone()))
     }
 
-    /// Returns everything that the channels of the watch file need. `relay` is the server's own.
-    fn surroundings(&self, relay: Option<&Arc<Relay>>) -> Surroundings {
+    /// Returns everything that the channels of the watch file need.
+    fn surroundings(&self, bound: &services::Bound) -> Surroundings {
+        let listeners = bound.list.iter().flat_map(|service| service.listeners());
+        let of_relay = listeners.filter(|listener| listener.serves == services::RELAY);
         Surroundings {
             refused: self.refused.clone(),
             key_file: self.data_dir.join(watch_files::KEY),
-            relay: relay.map(|relay| Arc::new(services::WatchRelay(Arc::clone(relay))) as _),
+            relay: bound.relay.as_ref().map(|relay| Arc::new(services::WatchRelay(Arc::clone(relay))) as _),
+            relay_sockets: of_relay.map(|listener| listener.addr).collect(),
             clock: Clock::system(),
         }
     }

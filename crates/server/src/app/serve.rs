@@ -52,7 +52,7 @@ pub(crate) fn serve(
     let shared = Shared { connections, reads, watches: watches.clone() };
     let bound = runtime.block_on(Bound::open(app, &shared))?;
     if let Some(watches) = &watches {
-        watches.deliver_with(app.surroundings(bound.services.relay.as_ref()));
+        watches.deliver_with(app.surroundings(&bound.services));
     }
     let (flags, services) = (app.flags.clone(), bound.services.list.clone());
     let reload = Reload { flags, level: level.clone(), services, watches: watches.clone() };

@@ -44,6 +44,8 @@ pub(crate) struct Setup {
     /// The same node, with calls for what clients ask for: the index waits for none of them.
     pub(crate) node_of_clients: Option<Arc<dyn Node>>,
     pub(crate) rpc: Option<Arc<Rpc>>,
+    /// Ports of the node that nobody but its peers and this server should reach.
+    pub(crate) node_ports: NodePorts,
     pub(crate) network: Network,
     pub(crate) profile: Profile,
     pub(crate) index_dir: PathBuf,
@@ -101,6 +103,7 @@ impl Setup {
             store,
             derived,
             rpc: node.as_ref().map(|conf| Arc::clone(&conf.rpc)),
+            node_ports: node.as_ref().map(|node| node.ports.clone()).unwrap_or_default(),
             node_of_clients,
             network,
             profile,
@@ -278,10 +281,20 @@ impl Setup {
 
 pub(super) type Parts = (Network, Option<NodeAccess>, Arc<dyn BlockSource>);
 
+/// Ports of a node beside that of its RPC, as far as settings and its configuration say.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodePorts {
+    /// Those for its peers.
+    pub(crate) peers: Vec<u16>,
+    /// `host:port` of its ZMQ.
+    pub(crate) zmq: Option<String>,
+}
+
 /// The node's interfaces.
 pub(crate) struct NodeAccess {
     rpc: Arc<Rpc>,
     zmq_sequence: Option<String>,
+    ports: NodePorts,
     blocks_dir: PathBuf,
     fetches: Arc<FetchCounters>,
 }
@@ -339,8 +352,9 @@ fn with_node(options: &Options) -> Result<Parts> {
     let source = Fetching::new(source_of(&rpc, &conf, options)?, rpc.with_own_calls(CALLS_OF_FETCHES), &folder)
         .with_free_bytes(move || birdhouse_store::disk_free_bytes(&blocks_dir));
     // Nobody waits for the messages of a node that is polled.
+    let ports = NodePorts { peers: conf.peer_ports, zmq: conf.zmq_sequence.clone() };
     let zmq_sequence = conf.zmq_sequence.filter(|_| options.rpc_poll_secs.is_none());
-    let access = NodeAccess { rpc, zmq_sequence, blocks_dir: conf.blocks_dir, fetches: source.counters() };
+    let access = NodeAccess { rpc, zmq_sequence, ports, blocks_dir: conf.blocks_dir, fetches: source.counters() };
     Ok((conf.network, Some(access), Arc::new(source)))
 }
 

@@ -20,7 +20,7 @@ mod open;
 mod tests;
 
 pub use clock::Clock;
-pub use guard::{Refused, RefusedAddress, Resolver, SystemResolver};
+pub use guard::{AskNode, Refused, RefusedAddress, Resolver, SystemResolver};
 pub use message::{Channel, Message, Outcome, Priority};
 pub use nostr::OwnRelay;
 pub use open::{Channels, Surroundings};

@@ -1,5 +1,6 @@
 //! From the settings of a channel to the channel.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub struct Surroundings {
     pub key_file: PathBuf,
     /// The server's own relay.
     pub relay: Option<Arc<dyn OwnRelay>>,
+    /// The sockets at which it is served.
+    pub relay_sockets: Vec<SocketAddr>,
     /// The clock.
     pub clock: Clock,
 }
@@ -37,8 +40,8 @@ pub struct Channels {
 impl Channels {
     /// Channels of a server.
     pub fn new(surroundings: Surroundings) -> Self {
-        let Surroundings { refused, key_file, relay, clock } = surroundings;
-        Self::with_guard(Guard::new(refused), key_file, relay, clock)
+        let Surroundings { refused, key_file, relay, relay_sockets, clock } = surroundings;
+        Self::with_guard(Guard::new(refused).with_own_relay(relay_sockets), key_file, relay, clock)
     }
 
     pub(super) fn with_guard(guard: Guard, key_file: PathBuf, relay: Option<Arc<dyn OwnRelay>>, clock: Clock) -> Self {

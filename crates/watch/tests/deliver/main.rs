@@ -29,7 +29,13 @@ fn message() -> Message {
 
 fn channels(folder: &Path) -> Channels {
     let key_file = folder.join("watch.nsec");
-    Channels::new(Surroundings { refused: Refused::default(), key_file, relay: None, clock: Clock::system() })
+    Channels::new(Surroundings {
+        refused: Refused::default(),
+        key_file,
+        relay: None,
+        relay_sockets: Vec::new(),
+        clock: Clock::system(),
+    })
 }
 
 /// Opens a channel whose messages have amounts.

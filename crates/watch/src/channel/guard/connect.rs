@@ -14,9 +14,10 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::refused::Refused;
+use super::public::is_public;
+use super::refused::{Refused, is_local};
 use super::resolver::{Resolver, SystemResolver};
-use super::target::{Encryption, Host, Target};
+use super::target::{Encryption, Host, NamedBy, Target};
 use crate::limits::{ADDRESSES_MAX, ANSWER_BYTES_MAX};
 
 /// Wait for one of several addresses.
@@ -26,6 +27,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Guard {
     resolver: Arc<dyn Resolver>,
     refused: Refused,
+    /// Sockets of this server's own relay, which everybody may name.
+    own_relay: Vec<SocketAddr>,
     trust: Trust,
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
@@ -54,7 +57,13 @@ impl Guard {
     }
 
     pub(crate) fn with(resolver: Arc<dyn Resolver>, refused: Refused, trust: Trust) -> Self {
-        Self { resolver, refused, trust, tls: OnceLock::new() }
+        Self { resolver, refused, own_relay: Vec::new(), trust, tls: OnceLock::new() }
+    }
+
+    /// Allows everybody to name the server's own relay, at these sockets.
+    pub(crate) fn with_own_relay(mut self, sockets: Vec<SocketAddr>) -> Self {
+        self.own_relay = sockets;
+        self
     }
 
     /// Connects to a target, encrypted as its scheme says. The caller bounds the time.
@@ -97,6 +106,9 @@ impl Guard {
 
     /// Looks the addresses of a target up, and checks them all.
     async fn checked(&self, target: &Target) -> Result<Vec<SocketAddr>, String> {
+        let refused = |name| format!("{target} is {name}, which no channel may reach; use another address");
+        let now = self.refused.now(&*self.resolver).await;
+        now.check_name(target).map_err(refused)?;
         let addresses = match &target.host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => {
@@ -106,10 +118,23 @@ impl Guard {
         };
         let addresses: Vec<_> = addresses.into_iter().map(|ip| SocketAddr::new(ip, target.port)).collect();
         for address in &addresses {
-            let refused = |name| format!("{target} is {name}, which no channel may reach; use another address");
-            self.refused.check(*address).map_err(refused)?;
+            now.check(*address).map_err(refused)?;
+            if target.named_by == NamedBy::Recipient && !is_public(address.ip()) && !self.is_own_relay(*address) {
+                return Err(format!(
+                    "{target} is an address of a private network, which a recipient's list may not name; add it to \
+                     `relays` of the channel"
+                ));
+            }
         }
         Ok(addresses.into_iter().take(ADDRESSES_MAX).collect())
+    }
+
+    /// True for a socket of this machine at which the server's own relay is served.
+    fn is_own_relay(&self, address: SocketAddr) -> bool {
+        let is_served = |own: &SocketAddr| {
+            own.port() == address.port() && (own.ip().is_unspecified() || own.ip() == address.ip().to_canonical())
+        };
+        self.own_relay.iter().any(is_served) && is_local(address.ip().to_canonical())
     }
 }
 

@@ -100,8 +100,8 @@ async fn the_request_is_whole() {
 #[tokio::test]
 async fn addresses_of_the_node_are_refused_by_number_and_by_name() {
     let receiver = Receiver::start(OK).await;
-    let refused = RefusedAddress { name: "the port of the node's RPC".into(), address: receiver.address };
-    let guard = Guard::new(Refused(vec![refused]));
+    let refused = RefusedAddress::of_socket("the port of the node's RPC", receiver.address);
+    let guard = Guard::new(Refused::new(vec![refused]));
     for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "127.0.0.2", "0.0.0.0"] {
         let target = target(&format!("http://{host}:{}/", receiver.address.port()));
         let why = send(&guard, &target).await.unwrap_err();
@@ -126,7 +126,7 @@ async fn the_connection_goes_to_the_address_that_was_checked() {
     let port = receiver.address.port();
     // The second answer is the node's: a client that looks a name up again to connect would reach it.
     let node = TcpListener::bind(("127.0.0.2", port)).await.unwrap();
-    let refused = RefusedAddress { name: "the node".into(), address: node.local_addr().unwrap() };
+    let refused = RefusedAddress::of_socket("the node", node.local_addr().unwrap());
     // Of another machine, as far as the list is concerned: only its own address is refused.
     let resolver = Arc::new(Changing(vec!["127.0.0.1".parse().unwrap(), "127.0.0.2".parse().unwrap()], 0.into()));
     let guard = Guard::with(Arc::clone(&resolver) as _, Refused::default(), Trust::System);
@@ -134,7 +134,7 @@ async fn the_connection_goes_to_the_address_that_was_checked() {
     send(&guard, &named).await.unwrap();
     assert_eq!(resolver.1.load(Ordering::Relaxed), 1, "one look-up an attempt");
     assert_eq!(receiver.received.lock().len(), 1);
-    let guard = Guard::with(resolver, Refused(vec![refused]), Trust::System);
+    let guard = Guard::with(resolver, Refused::new(vec![refused]), Trust::System);
     assert!(send(&guard, &named).await.unwrap_err().contains("the node"), "the second answer is checked, too");
 }
 
@@ -147,8 +147,8 @@ async fn one_refused_address_among_others_refuses_the_name() {
             Box::pin(async { Ok(vec!["192.0.2.1".parse().unwrap(), "127.0.0.1".parse().unwrap()]) })
         }
     }
-    let refused = RefusedAddress { name: "the node".into(), address: "127.0.0.1:8332".parse().unwrap() };
-    let guard = Guard::with(Arc::new(Both), Refused(vec![refused]), Trust::System);
+    let refused = RefusedAddress::parse("the node", "127.0.0.1:8332").unwrap();
+    let guard = Guard::with(Arc::new(Both), Refused::new(vec![refused]), Trust::System);
     assert!(send(&guard, &target("http://a.example:8332/")).await.unwrap_err().contains("the node"));
 }
 

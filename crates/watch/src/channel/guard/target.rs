@@ -26,12 +26,22 @@ pub(crate) enum Encryption {
     Tls,
 }
 
+/// The author of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    /// The operator, in the watch file.
+    Operator,
+    /// Somebody else, who may not lead the server into its own network.
+    Recipient,
+}
+
 /// An address that was parsed. Path and query may hold a secret: neither `Debug` nor `Display` prints them.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) scheme: Scheme,
     pub(crate) host: Host,
     pub(crate) port: u16,
+    pub(crate) named_by: NamedBy,
     /// Path and query, beginning with `/`.
     path: String,
 }
@@ -105,7 +115,13 @@ impl Target {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let (host, port) = split_port(authority).ok_or("the port of the address must be 1 to 65535")?;
         let host = Host::parse(host).ok_or("the address has no valid host")?;
-        Ok(Self { scheme, host, port: port.unwrap_or(scheme.port()), path })
+        Ok(Self { scheme, host, port: port.unwrap_or(scheme.port()), named_by: NamedBy::Operator, path })
+    }
+
+    /// Returns it as an address that somebody else has named.
+    pub(crate) fn named_by_recipient(mut self) -> Self {
+        self.named_by = NamedBy::Recipient;
+        self
     }
 
     /// Returns path and query.
@@ -146,7 +162,7 @@ impl Drop for Target {
 }
 
 impl Host {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         if let Some(inner) = text.strip_prefix('[') {
             return inner.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(|address| Self::Address(address.into()));
         }
@@ -170,7 +186,7 @@ impl fmt::Display for Host {
 }
 
 /// Splits a port off; `None` if it is none.
-fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+pub(super) fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => {
             port.parse().ok().filter(|port| *port > 0).map(|port| (host, Some(port)))

@@ -209,7 +209,9 @@ impl Nostr {
     fn inbox_of(&self, list: &Event) -> Result<RecipientRelays, String> {
         let is_own = |url: &&str| self.sender.own.as_ref().is_some_and(|own| own.is_named(url));
         let (named_own, others): (Vec<_>, Vec<_>) = list.values("relay").take(RELAYS_MAX).partition(is_own);
-        let others: Vec<_> = others.into_iter().filter_map(|url| relay(url).ok()).collect();
+        // The list is not the operator's, but the operator may have named the same relay.
+        let checked = |relay: Target| if self.relays.contains(&relay) { relay } else { relay.named_by_recipient() };
+        let others: Vec<_> = others.into_iter().filter_map(|url| relay(url).ok().map(checked)).collect();
         let has_own = !named_own.is_empty();
         if !has_own && others.is_empty() {
             return Err("the recipient's list of relays for direct messages (kind 10050) has none that is valid".into());

@@ -123,7 +123,7 @@ async fn a_recipient_without_relays_fails_in_words_and_nothing_is_sent() {
 
 #[tokio::test]
 async fn a_recipient_whose_relays_are_elsewhere_gets_nothing_on_the_own_one() {
-    let refused = Refused(vec![RefusedAddress { name: "the node".into(), address: "127.0.0.1:1".parse().unwrap() }]);
+    let refused = Refused::new(vec![RefusedAddress::parse("the node", "127.0.0.1:1").unwrap()]);
     let case = case_with(Arc::new(Guard::new(refused)), &[]);
     case.lists(&["ws://127.0.0.1:1"]).await;
     let why = why(case.channel.send(&message()).await);
@@ -131,11 +131,57 @@ async fn a_recipient_whose_relays_are_elsewhere_gets_nothing_on_the_own_one() {
     assert!(case.own.of_kind(1059).is_empty());
 }
 
+/// Accepts no connection until the test ends: one that waits would have been made.
+async fn private_relay() -> (tokio::net::TcpListener, String) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+/// True if somebody has connected.
+async fn was_reached(listener: &tokio::net::TcpListener) -> bool {
+    tokio::time::timeout(Duration::from_millis(50), listener.accept()).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_list_of_a_recipient_leads_into_no_private_network() {
+    let (listener, url) = private_relay().await;
+    let named = url.replace("127.0.0.1", "localhost");
+    for url in [&url, &named] {
+        let case = case();
+        case.lists(&[url]).await;
+        let why = why(case.channel.send(&message()).await);
+        assert!(why.contains("private network") && why.contains("`relays`"), "{why}");
+        assert!(!was_reached(&listener).await, "{url}");
+    }
+    for url in ["ws://10.0.0.1", "ws://192.168.1.1:7777", "ws://169.254.169.254", "ws://[fd00::1]", "ws://[::1]:9"] {
+        let case = case();
+        case.lists(&[url]).await;
+        assert!(why(case.channel.send(&message()).await).contains("private network"), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn a_private_relay_of_the_file_and_the_own_one_may_stand_in_a_list() {
+    let (listener, url) = private_relay().await;
+    let reached = async |case: Case| {
+        case.lists(&[&url]).await;
+        let message = message();
+        // The relay hangs up at once, so the message fails, but after a connection.
+        let (outcome, accepted) = tokio::join!(case.channel.send(&message), listener.accept());
+        accepted.map(drop).unwrap();
+        assert!(!why(outcome).contains("private network"));
+    };
+    reached(case_with(guard(), std::slice::from_ref(&url))).await;
+    let own = Guard::new(Refused::default()).with_own_relay(vec![listener.local_addr().unwrap()]);
+    reached(case_with(Arc::new(own), &[])).await;
+}
+
 #[tokio::test]
 async fn a_dead_relay_beside_the_own_one_is_no_failure_and_rests() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}", listener.local_addr().unwrap());
-    let case = case();
+    let case = case_with(guard(), std::slice::from_ref(&url));
     case.lists(&[OWN, &url]).await;
     let hangs_up = async {
         drop(listener.accept().await.unwrap());

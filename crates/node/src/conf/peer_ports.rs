@@ -1,0 +1,91 @@
+//! Ports at which the node listens for peers: those of its configuration, and those that it announces itself. The
+//! command line of a running node is not known, so neither list is complete.
+//!
+//! Source: Core's `src/init.cpp` (`-port`, `-bind`, `-whitebind`), `src/chainparamsbase.cpp`, `src/kernel/chainparams.cpp`
+//! (`nDefaultPort`).
+
+use birdhouse_chain::source::SourceResult;
+use bitcoin::Network;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Conf;
+use crate::rpc::{Rpc, to_source_error};
+
+/// Returns the ports of a configuration, or the network's where it names none: each with the next one, at which a node
+/// takes connections from Tor.
+pub(super) fn of_conf(conf: &Conf, network: Network) -> Vec<u16> {
+    let port = conf.get(network, "port").and_then(|port| port.parse().ok()).unwrap_or(default_port(network));
+    let named = conf.all(network, "bind").chain(conf.all(network, "whitebind")).filter_map(port_of);
+    let mut ports: Vec<u16> = [port, port.saturating_add(1)].into_iter().chain(named).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports
+}
+
+/// Returns the port of `[permissions@]address[:port][=onion]`.
+fn port_of(bound: &str) -> Option<u16> {
+    let address = bound.rsplit_once('@').map_or(bound, |(_, address)| address);
+    let address = address.split_once('=').map_or(address, |(address, _)| address);
+    let (host, port) = address.rsplit_once(':')?;
+    // An IPv6 address without brackets has colons, and no port.
+    let is_port = !host.contains(':') || host.ends_with(']');
+    port.parse().ok().filter(|_| is_port)
+}
+
+fn default_port(network: Network) -> u16 {
+    match network {
+        Network::Bitcoin => 8333,
+        Network::Testnet => 18_333,
+        Network::Testnet4 => 48_333,
+        Network::Signet => 38_333,
+        Network::Regtest => 18_444,
+    }
+}
+
+#[derive(Deserialize)]
+struct Announced {
+    #[serde(default)]
+    localaddresses: Vec<LocalAddress>,
+}
+
+#[derive(Deserialize)]
+struct LocalAddress {
+    port: u16,
+}
+
+/// Asks the node for the ports that it announces to its peers.
+///
+/// # Errors
+/// The node does not answer.
+pub fn announced_ports(rpc: &Rpc) -> SourceResult<Vec<u16>> {
+    let Announced { localaddresses } = rpc.call_quick("getnetworkinfo", &json!([])).map_err(to_source_error)?;
+    Ok(localaddresses.into_iter().map(|local| local.port).collect())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_those_of_core_unless_the_configuration_names_others() {
+        let found = |text: &str, network| of_conf(&Conf::parse(text), network);
+        assert_eq!(found("", Network::Bitcoin), [8333, 8334]);
+        assert_eq!(found("port=9000", Network::Bitcoin), [9000, 9001]);
+        // Before all sections, these keys are of the main network.
+        assert_eq!(found("port=9000\nbind=127.0.0.1:7", Network::Regtest), [18_444, 18_445]);
+        let bound =
+            "[regtest]\nbind=0.0.0.0\nbind=127.0.0.1:7=onion\nbind=[::1]:8\nbind=::1\nwhitebind=noban@10.0.0.1:9";
+        assert_eq!(found(bound, Network::Regtest), [7, 8, 9, 18_444, 18_445]);
+    }
+
+    #[test]
+    fn addresses_that_a_node_announces_have_ports() {
+        let text = r#"{"version":310000,"localaddresses":[{"address":"192.0.2.7","port":8335,"score":1}]}"#;
+        let Announced { localaddresses } = serde_json::from_str(text).unwrap();
+        assert_eq!(localaddresses.iter().map(|local| local.port).collect::<Vec<_>>(), [8335]);
+        let Announced { localaddresses } = serde_json::from_str(r#"{"version":310000}"#).unwrap();
+        assert!(localaddresses.is_empty());
+    }
+}
