@@ -12,7 +12,7 @@ use super::step::{Place, Rules, Step, step, step_silently};
 use super::view::WatchView;
 use crate::error::Result;
 use crate::file::{Directions, Source, WatchSettings};
-use crate::limits::{BACKLOG_MAX, GAP_MIN, SCRIPT_HISTORY_MAX, SCRIPTS_MAX, SETTLED_DEPTH};
+use crate::limits::{BACKLOG_MAX, GAP_MIN, HISTORY_READ_MAX, SCRIPT_HISTORY_MAX, SCRIPTS_MAX, SETTLED_DEPTH};
 use crate::notice::{Amounts, Notice, NoticeId, NoticeKind};
 use crate::state::{Changes, Lines, Open, Routed, WatchRecord};
 use crate::wallet::{Position, Wallet};
@@ -304,6 +304,7 @@ impl Watched {
             let open = self.read_again(moment.at, *txid, open, place)?;
             let lines = open.lines.clone();
             let spends = open.spends.clone();
+            let news = if open.announced.is_none() { News::Payment } else { News::OfKnown };
             let next = if is_first {
                 Step { open: step_silently(open, place, rules), announced: Vec::new() }
             } else {
@@ -313,7 +314,7 @@ impl Watched {
                 let is_gone =
                     matches!(kind, NoticeKind::Reorganised | NoticeKind::Replaced { .. } | NoticeKind::Dropped);
                 let announced =
-                    Announced { txid: Some(*txid), kind, block, lines: lines.clone(), spends: spends.clone() };
+                    Announced { txid: Some(*txid), kind, news, block, lines: lines.clone(), spends: spends.clone() };
                 if is_gone { gone.push(announced) } else { here.push(announced) }
             }
             if known != next.open.as_ref() {
@@ -348,17 +349,10 @@ impl Watched {
 
     /// Reads the transactions that are not open yet.
     fn read_new(&self, at: &Snapshot, found: &BTreeMap<Txid, Option<Height>>) -> Result<BTreeMap<Txid, Open>> {
-        let only = self.wallet.outpoint;
         let mut fresh = BTreeMap::new();
         for txid in found.keys().filter(|txid| !self.open.contains_key(*txid)) {
-            let Some(read) = lines::read(at, *txid, self.own())? else { continue };
-            let is_other = only.is_some() && read.lines.outputs.is_empty() && read.lines.inputs.is_empty();
-            if is_other && !read.lines.is_partial {
-                continue;
-            }
-            let open =
-                Open { block: None, announced: None, absent_since: None, spends: read.spends, lines: read.lines };
-            fresh.insert(*txid, open);
+            let Some(lines::Read { lines, spends }) = self.read(at, *txid)? else { continue };
+            fresh.insert(*txid, Open { block: None, announced: None, absent_since: None, spends, lines });
         }
         Ok(fresh)
     }
@@ -390,35 +384,70 @@ impl Watched {
     /// The digest of the past, where the watch asks for it.
     fn history(&mut self, moment: &Moment<'_>) -> Result<Option<Announced>> {
         let Some(from) = self.settings.history_from else { return Ok(None) };
-        let mut all = BTreeSet::new();
-        let mut amounts = Amounts::default();
+        let mut past = self.past(moment.at, Height(from))?;
+        // Sums of whole scripts are kept by the index; a part of them is read.
+        let lines = if from == 0 && self.wallet.outpoint.is_none() {
+            self.sums_of_scripts(moment.at)?
+        } else {
+            self.sums_of(moment.at, &mut past)?
+        };
+        if past.is_empty() {
+            return Ok(None);
+        }
+        let transactions = u32::try_from(past.len()).unwrap_or(u32::MAX);
+        Ok(Some(digest_of(NoticeKind::Digest { transactions, is_past: true }, lines)))
+    }
+
+    /// The confirmed transactions of all scripts from a height on.
+    fn past(&mut self, at: &Snapshot, from: Height) -> Result<BTreeSet<Txid>> {
+        let mut past = BTreeSet::new();
         for script in self.positions.keys() {
-            let history = moment.at.up_to(SCRIPT_HISTORY_MAX);
-            match history.history_between(script, Height(from)..Height(u32::MAX)) {
-                Ok(history) => all.extend(history.into_iter().map(|entry| entry.txid)),
+            match at.up_to(SCRIPT_HISTORY_MAX).history_between(script, from..Height(u32::MAX)) {
+                Ok(history) => past.extend(history.into_iter().map(|entry| entry.txid)),
                 Err(ChainError::TooLong { entries, max }) => {
                     self.fault = Some(format!("a script has {entries} transactions, more than {max}: not counted"));
                 }
                 Err(error) => return Err(error.into()),
             }
-            if from == 0 {
-                let stats = moment.at.confirmed_stats(script)?;
-                amounts.received += stats.funded_sum;
-                amounts.spent += stats.spent_sum;
+        }
+        Ok(past)
+    }
+
+    fn sums_of_scripts(&self, at: &Snapshot) -> Result<Lines> {
+        let mut amounts = Amounts::default();
+        for script in self.positions.keys() {
+            let stats = at.confirmed_stats(script)?;
+            amounts.received += stats.funded_sum;
+            amounts.spent += stats.spent_sum;
+        }
+        Ok(Lines { amounts, ..Lines::default() })
+    }
+
+    /// Sums up transactions, and leaves out those that are not the watch's: of a watched outpoint, all but two. Beyond
+    /// [`HISTORY_READ_MAX`] the sums say less.
+    fn sums_of(&self, at: &Snapshot, txids: &mut BTreeSet<Txid>) -> Result<Lines> {
+        let mut sums = Lines { is_partial: txids.len() > HISTORY_READ_MAX, ..Lines::default() };
+        let mut others = BTreeSet::new();
+        for txid in txids.iter().take(HISTORY_READ_MAX) {
+            match self.read(at, *txid)? {
+                Some(read) => {
+                    sums.amounts.received += read.lines.amounts.received;
+                    sums.amounts.spent += read.lines.amounts.spent;
+                    sums.is_partial |= read.lines.is_partial;
+                }
+                None => drop(others.insert(*txid)),
             }
         }
-        if all.is_empty() {
-            return Ok(None);
-        }
-        let transactions = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        let lines = Lines { amounts, is_partial: from > 0, ..Lines::default() };
-        Ok(Some(Announced {
-            txid: None,
-            kind: NoticeKind::Digest { transactions },
-            block: None,
-            lines,
-            spends: Vec::new(),
-        }))
+        txids.retain(|txid| !others.contains(txid));
+        Ok(sums)
+    }
+
+    /// Reads a transaction; `None` if it is gone, or has nothing of a watched outpoint.
+    fn read(&self, at: &Snapshot, txid: Txid) -> Result<Option<lines::Read>> {
+        let only = self.wallet.outpoint;
+        let read = lines::read(at, txid, self.own())?;
+        let is_other = |lines: &Lines| lines.outputs.is_empty() && lines.inputs.is_empty() && !lines.is_partial;
+        Ok(read.filter(|read| only.is_none() || !is_other(&read.lines)))
     }
 
     fn routed(&self, moment: &Moment<'_>, announced: Announced) -> Routed {
@@ -449,23 +478,34 @@ impl Source {
     }
 }
 
+/// The part of an update that a notice tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    /// A payment of which nothing was announced before.
+    Payment,
+    /// What became of one that was announced before.
+    OfKnown,
+}
+
 /// A notice in the making.
 #[derive(Debug)]
 struct Announced {
     txid: Option<Txid>,
     kind: NoticeKind,
+    news: News,
     block: Option<BlockId>,
     lines: Lines,
     spends: Vec<OutPoint>,
 }
 
-/// One notice for many.
+/// One notice for many. Its sums are of payments that are new: of those that were announced before, the balance has not
+/// changed.
 fn digest(all: &[Announced]) -> Announced {
     let txids: BTreeSet<Txid> = all.iter().filter_map(|announced| announced.txid).collect();
     let mut amounts = Amounts::default();
     let mut counted = BTreeSet::new();
-    // What is gone again, and what was announced before, is no change of the balance.
-    let is_new = |announced: &&Announced| matches!(announced.kind, NoticeKind::Seen | NoticeKind::Confirmed { .. });
+    let is_here = |announced: &&Announced| matches!(announced.kind, NoticeKind::Seen | NoticeKind::Confirmed { .. });
+    let is_new = |announced: &&Announced| announced.news == News::Payment && is_here(announced);
     for announced in all.iter().filter(is_new).filter(|announced| counted.insert(announced.txid)) {
         amounts.received += announced.lines.amounts.received;
         amounts.spent += announced.lines.amounts.spent;
@@ -473,7 +513,11 @@ fn digest(all: &[Announced]) -> Announced {
     let transactions = u32::try_from(txids.len()).unwrap_or(u32::MAX);
     let is_partial = all.iter().any(|announced| announced.lines.is_partial);
     let lines = Lines { amounts, is_partial, ..Lines::default() };
-    Announced { txid: None, kind: NoticeKind::Digest { transactions }, block: None, lines, spends: Vec::new() }
+    digest_of(NoticeKind::Digest { transactions, is_past: false }, lines)
+}
+
+fn digest_of(kind: NoticeKind, lines: Lines) -> Announced {
+    Announced { txid: None, kind, news: News::Payment, block: None, lines, spends: Vec::new() }
 }
 
 /// The place of a transaction in a snapshot.
@@ -537,7 +581,8 @@ mod tests {
 
     fn announced(number: u8, kind: NoticeKind, received: u64) -> Announced {
         let lines = Lines { amounts: Amounts { received, spent: 0 }, ..Lines::default() };
-        Announced { txid: Some(Txid::from_byte_array([number; 32])), kind, block: None, lines, spends: Vec::new() }
+        let txid = Some(Txid::from_byte_array([number; 32]));
+        Announced { txid, kind, news: News::Payment, block: None, lines, spends: Vec::new() }
     }
 
     #[test]
@@ -548,8 +593,9 @@ mod tests {
             announced(2, NoticeKind::Seen, 50),
             announced(2, NoticeKind::Confirmed { confirmations: 1 }, 50),
             announced(3, NoticeKind::Dropped, 7),
+            Announced { news: News::OfKnown, ..announced(4, NoticeKind::Confirmed { confirmations: 1 }, 9) },
         ];
         let Announced { kind, lines, .. } = digest(&all);
-        assert_eq!((kind, lines.amounts.received), (NoticeKind::Digest { transactions: 3 }, 50));
+        assert_eq!((kind, lines.amounts.received), (NoticeKind::Digest { transactions: 4, is_past: false }, 50));
     }
 }

@@ -26,10 +26,13 @@ pub enum NoticeKind {
     Dropped,
     /// A reorg took its block from the chain.
     Reorganised,
-    /// Several changes announced as one, with the sums of all.
+    /// Several changes announced as one, with the sums of the payments that are new.
     Digest {
         /// Transactions in it.
         transactions: u32,
+        /// True for the past of a new watch, which the operator has asked for: none of it is an alarm.
+        #[serde(default, skip_serializing_if = "text::is_false")]
+        is_past: bool,
     },
     /// A message that was asked for to try a channel.
     Test,

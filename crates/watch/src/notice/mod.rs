@@ -41,10 +41,10 @@ pub struct Notice {
     /// Time of the notice, in seconds since 1970.
     pub at: u64,
     /// True if the node has removed a part of the transaction, so that sums and lists say less.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "text::is_false")]
     pub is_partial: bool,
     /// True if the watch is cold: a spend from it is an alarm.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "text::is_false")]
     pub is_cold: bool,
     /// Outputs that pay the watch, [`crate::limits::NOTICE_LINES_MAX`] at most.
     #[serde(default)]
@@ -52,11 +52,6 @@ pub struct Notice {
     /// Inputs that spend from it, [`crate::limits::NOTICE_LINES_MAX`] at most.
     #[serde(default)]
     pub inputs: Vec<WatchedInput>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 impl Notice {
@@ -72,13 +67,16 @@ impl Notice {
 }
 
 impl Notice {
-    /// True for a spend from a cold wallet that is not taken back, and for a transaction that may be one: a part of it
-    /// is unknown.
+    /// True for a spend from a cold wallet that is not taken back, nor of the past, and for a transaction that may be
+    /// one: a part of it is unknown.
     pub(crate) fn is_alarm(&self) -> bool {
         let may_spend = self.amounts.spent > 0 || self.is_partial && self.txid.is_some();
         self.is_cold
             && may_spend
-            && matches!(self.kind, NoticeKind::Seen | NoticeKind::Confirmed { .. } | NoticeKind::Digest { .. })
+            && matches!(
+                self.kind,
+                NoticeKind::Seen | NoticeKind::Confirmed { .. } | NoticeKind::Digest { is_past: false, .. }
+            )
     }
 }
 

@@ -5,6 +5,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serializer};
 
+/// True for a value that its JSON leaves out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+pub(crate) fn is_false(value: &bool) -> bool {
+    !value
+}
+
 /// Values as their text.
 pub(crate) mod plain {
     use super::{Deserialize as _, Deserializer, Display, FromStr, Serializer, parsed};

@@ -76,7 +76,10 @@ fn line(notice: &Notice, amounts: impl Fn(&Amounts) -> String, balance: impl Fn(
         NoticeKind::Replaced { by } => format!("{what} was replaced by txid {by}"),
         NoticeKind::Dropped => format!("{what} left the mempool unconfirmed"),
         NoticeKind::Reorganised => format!("{what} was taken back by a reorg"),
-        NoticeKind::Digest { transactions } => format!("{what} in {transactions} transactions"),
+        NoticeKind::Digest { transactions, .. } if notice.amounts == Amounts::default() => {
+            format!("{transactions} known transactions changed")
+        }
+        NoticeKind::Digest { transactions, .. } => format!("{what} in {transactions} transactions"),
         NoticeKind::Test => "this channel works".to_owned(),
         NoticeKind::Health(health) if health.is_over => format!("well again: {}", health.text),
         NoticeKind::Health(health) => health.text.clone(),
@@ -139,6 +142,20 @@ mod tests {
             assert_eq!((message.priority, message.title.as_str()), (Priority::Alarm, title));
             assert!(!message.line.contains("0.00000000 BTC"), "{}", message.line);
         }
+    }
+
+    #[test]
+    fn a_digest_of_the_past_is_no_alarm_and_one_after_a_pause_is() {
+        let digest = |is_past| {
+            let kind = NoticeKind::Digest { transactions: 60, is_past };
+            Notice { is_cold: true, txid: None, ..payment(kind, 400, 1_000) }
+        };
+        assert_eq!(render(&digest(true), None).priority, Priority::Usual);
+        assert_eq!(render(&digest(false), None).priority, Priority::Alarm);
+        let known = Notice { amounts: Amounts::default(), ..digest(false) };
+        let message = render(&known, None);
+        assert!(message.line.contains("number 1: 60 known transactions changed, balance"), "{}", message.line);
+        assert_eq!(message.priority, Priority::Usual);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Cases by hand: windows, first sight, backlogs, replacements, filters.
 
+use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
+use birdhouse_watch::channel::Priority;
+use birdhouse_watch::outbox::render;
 use birdhouse_watch::{Notice, NoticeKind};
 use bitcoin::{Address, Network, ScriptBuf, Txid};
 use serde_json::{Value, json};
@@ -45,7 +48,7 @@ fn a_restored_wallet_is_found_a_hundred_ahead_and_its_window_slides() {
     world.index.sync(world.core()).unwrap();
     world.watch("w", &format!("descriptor = \"wpkh({TPUB}/<0;1>/*)\"\ntell-history = true"));
     let first = world.restart();
-    assert_eq!(announced(&first), [(NoticeKind::Digest { transactions: 3 }, None, 35_000)]);
+    assert_eq!(announced(&first), [(NoticeKind::Digest { transactions: 3, is_past: true }, None, 35_000)]);
     assert_eq!(first[0].balance.unwrap().confirmed, 35_000);
     assert_eq!(world.engine.as_ref().unwrap().watches()[0].used, [103, 8]);
     assert!(world.look().is_empty());
@@ -111,9 +114,76 @@ fn a_backlog_is_told_as_one_digest() {
     }
     world.index.sync(world.core()).unwrap();
     let all = world.restart();
-    assert_eq!(announced(&all), [(NoticeKind::Digest { transactions: 60 }, None, 60_000)]);
+    assert_eq!(announced(&all), [(NoticeKind::Digest { transactions: 60, is_past: false }, None, 60_000)]);
     assert_eq!(all[0].balance.unwrap().confirmed, 60_000);
     assert!(world.restart().is_empty());
+}
+
+#[test]
+fn a_digest_after_a_pause_sums_up_what_is_new_and_not_what_was_told_before() {
+    let mut world = World::start(916);
+    world.watch("w", &format!("descriptor = \"wpkh({TPUB}/0/*)\"\ngap = 100\nconfirmations = [0, 1, 100]"));
+    assert!(world.restart().is_empty());
+    for index in 0..60 {
+        pay(&mut world, 0, index, 1_000);
+        world.live.mine().unwrap();
+        assert_eq!(announced(&world.sync()).len(), 1);
+    }
+    // Each of the 60 reaches another level, and two payments are new.
+    world.live.mine_empty(100).unwrap();
+    pay(&mut world, 0, 60, 5_000);
+    pay(&mut world, 0, 61, 7_000);
+    world.index.sync(world.core()).unwrap();
+    let all = world.restart();
+    let digest = NoticeKind::Digest { transactions: 62, is_past: false };
+    assert_eq!(announced(&all), [(digest, None, 12_000)]);
+    let balance = all[0].balance.unwrap();
+    assert_eq!((balance.confirmed, balance.unconfirmed), (60_000, 12_000));
+}
+
+/// Spends everything that the node's wallet has at a script.
+fn spend_all(world: &mut World, lock: Lock) -> Txid {
+    let coins: Vec<_> = world.live.coins().into_iter().filter(|coin| coin.lock == lock).collect();
+    world.live.pay_from(&coins, &[], 1_000).unwrap().compute_txid()
+}
+
+#[test]
+fn the_past_is_told_from_a_height_on_and_of_an_outpoint_alone() {
+    let mut world = World::start(917);
+    let lock = Lock::new(Form::P2wpkh, 77);
+    let script = world.live.wallet().script_pubkey(lock);
+    let pay = |world: &mut World, sat| {
+        let paid = world.live.pay(&[Payment::to_lock(lock, sat)]).unwrap();
+        world.live.mine().unwrap();
+        (paid, world.live.ledger().height())
+    };
+    pay(&mut world, 10_000);
+    let (second, from) = pay(&mut world, 20_000);
+    pay(&mut world, 40_000);
+    let vout = second.output.iter().position(|output| output.script_pubkey == script).unwrap();
+    let outpoint = format!("{}:{vout}", second.compute_txid());
+    spend_all(&mut world, lock);
+    world.live.mine().unwrap();
+    world.index.sync(world.core()).unwrap();
+    let watch = format!("script = \"{script:x}\"\ncold = true\ntell-history = true");
+    world.watch("all", &watch);
+    world.watch("later", &format!("{watch}\nfrom-height = {from}"));
+    world.watch("after", &format!("{watch}\nfrom-height = {}", from + 10));
+    world.watch("one", &format!("outpoint = \"{outpoint}\"\ncold = true\ntell-history = true"));
+    let told = world.restart();
+    let in_short = |notice: &Notice| {
+        let (name, amounts) = (notice.watch.as_str().to_owned(), notice.amounts);
+        (name, notice.kind.clone(), amounts.received, amounts.spent, notice.is_partial)
+    };
+    let digest = |name: &str, transactions, received, spent| {
+        (name.to_owned(), NoticeKind::Digest { transactions, is_past: true }, received, spent, false)
+    };
+    let expected =
+        [digest("all", 4, 70_000, 70_000), digest("later", 3, 60_000, 70_000), digest("one", 2, 20_000, 20_000)];
+    assert_eq!(told.iter().map(in_short).collect::<Vec<_>>(), expected);
+    for notice in &told {
+        assert_eq!(render(notice, None).priority, Priority::Usual, "the past is no alarm: {notice:?}");
+    }
 }
 
 #[test]
