@@ -9,21 +9,21 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use birdhouse_chain::source::BlockPart;
-use birdhouse_chain::{Index, ScriptHash, Touched, Tweaks, Update, Waiting};
+use birdhouse_chain::{Index, ScriptHash, Snapshot, Touched, Tweaks, Update, Waiting};
 use birdhouse_descriptors::{Named, Steps, parse};
 use bitcoin::{Network, ScriptBuf};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, broadcast, watch};
 
-use crate::api::{Branch, BranchScripts, Origin, Wallets};
+use crate::api::{Branch, BranchScripts, Following, Origin, Wallets};
 use crate::channel::{Channels, Clock, Message, Outcome, Surroundings};
 use crate::engine::{Engine, WatchView};
 use crate::error::{Error, Result};
 use crate::file::{ChannelName, ChannelSettings, Source, WatchFile, WatchName, WatchSettings};
-use crate::limits::GAP_MIN;
+use crate::limits::{API_STREAM_LAG_MAX, GAP_MIN};
 use crate::notice::{Amounts, Health, Notice, NoticeId, NoticeKind};
 use crate::outbox::{ChannelStatus, OpenChannel, Outbox, Render, render};
 use crate::state::{Changes, Routed, State};
@@ -90,8 +90,20 @@ struct Running {
     views: Mutex<Vec<WatchView>>,
     /// The watched scripts; `None` until they are read for the first time.
     scripts: RwLock<Option<Arc<Scripts>>>,
+    /// Everything that readers follow. Held while `scripts` changes, so that nobody begins in between.
+    told: Mutex<Told>,
     /// The outboxes of the file's channels.
     outbox: Mutex<Option<Arc<Outbox>>>,
+}
+
+/// The chain as the engine has told it.
+struct Told {
+    /// The last snapshot; `None` while nothing is announced.
+    at: Option<Arc<Snapshot>>,
+    /// Scripts that were found, in this order.
+    found: Vec<ScriptHash>,
+    /// Updates, each after its scripts are known.
+    updates: broadcast::Sender<Arc<Update>>,
 }
 
 /// The watched scripts.
@@ -195,6 +207,7 @@ impl Watches {
             waiting: Mutex::default(),
             views: Mutex::default(),
             scripts: RwLock::default(),
+            told: Mutex::new(Told { at: None, found: Vec::new(), updates: broadcast::Sender::new(API_STREAM_LAG_MAX) }),
             outbox: Mutex::default(),
             state,
         });
@@ -335,6 +348,23 @@ impl Wallets for Watches {
             // Without a watch file there is nothing to know; of one with a mistake nothing is known.
             None => self.inner.fault.lock().is_none(),
         }
+    }
+
+    fn follow(&self) -> Option<Following> {
+        let of_index = || Following::of_index(&self.inner.index);
+        let Some(running) = self.running() else { return of_index() };
+        let told = running.told.lock();
+        let found = told.found.len();
+        match &told.at {
+            Some(at) => Some(Following { at: Arc::clone(at), updates: told.updates.subscribe(), found }),
+            None => of_index().map(|following| Following { found, ..following }),
+        }
+    }
+
+    fn found_since(&self, known: usize) -> Vec<ScriptHash> {
+        let Some(running) = self.running() else { return Vec::new() };
+        let told = running.told.lock();
+        told.found.get(known..).unwrap_or_default().to_vec()
     }
 }
 
@@ -487,6 +517,8 @@ impl Running {
         loop {
             if let Some(reason) = held_back(&self.index, self.network) {
                 *self.waiting.lock() = Some(reason);
+                // A snapshot keeps replaced files on the disk.
+                self.told.lock().at = None;
                 tokio::time::sleep(PAUSE).await;
                 // What came meanwhile is in the next snapshot.
                 updates = self.index.updates();
@@ -571,19 +603,22 @@ impl Running {
 
     fn tell(&self, next: &Next) -> Result<Left> {
         let mut engine = self.engine.lock();
-        let announced = match next {
-            Next::Tell(update) => engine.update(update, now())?,
-            Next::Look => match self.index.snapshot() {
-                Ok(snapshot) => engine.look(&snapshot, now())?,
-                Err(_) => return Ok(Left::default()),
-            },
-            Next::Tick => match self.index.snapshot() {
-                Ok(snapshot) => engine.update(&Update { snapshot, touched: Touched::Scripts(Vec::new()) }, now())?,
-                Err(_) => return Ok(Left::default()),
-            },
+        let of_now = |touched| self.index.snapshot().ok().map(|snapshot| Arc::new(Update { snapshot, touched }));
+        let update = match next {
+            Next::Tell(update) => Some(Arc::clone(update)),
+            Next::Look => of_now(Touched::Any),
+            Next::Tick => of_now(Touched::Scripts(Vec::new())),
         };
-        let views = engine.watches();
+        let Some(update) = update else { return Ok(Left::default()) };
+        let announced = engine.update(&update, now())?;
+        let (views, found) = (engine.watches(), engine.take_found());
+        let mut told = self.told.lock();
         self.publish_scripts(&engine, &views);
+        told.found.extend(found);
+        told.at = Some(Arc::clone(&update.snapshot));
+        // Nobody may listen.
+        let _ = told.updates.send(update);
+        drop(told);
         *self.views.lock() = views;
         if let Some(last) = announced.last() {
             self.announce(last.seq);

@@ -3,7 +3,7 @@
 //! The difference of two states names everything that happened between them, so a reader that missed updates, or comes
 //! back after a restart, misses nothing. After its `Reorg` come the changes one by one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{Height, ResolvedTransaction, Result, ScriptHash, Snapshot};
@@ -110,17 +110,30 @@ pub(super) struct Difference {
     pub(super) tip: Option<BlockId>,
 }
 
-/// Compares two snapshots about these scripts.
-pub(super) fn difference(before: &Snapshot, now: &Snapshot, scripts: &[ScriptHash]) -> Result<Difference> {
+/// The scripts about which two snapshots are compared.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scripts<'a> {
+    /// Those that were watched at the first snapshot, too.
+    pub(super) watched: &'a [ScriptHash],
+    /// Those that were found since: all of their transactions are new.
+    pub(super) found: &'a [ScriptHash],
+}
+
+/// Compares two snapshots about some scripts.
+pub(super) fn difference(before: &Snapshot, now: &Snapshot, scripts: Scripts<'_>) -> Result<Difference> {
     let (old_tip, new_tip) = (before.tip(), now.tip());
     let is_reorg = now.block_hash(old_tip.height) != Some(old_tip.hash);
     let fork = if is_reorg { last_common(before, now) } else { old_tip.height };
     let from = Height(fork.0 + 1);
+    let of_found = history::entries(now, scripts.found, Height(0))?;
+    let is_found: HashSet<Txid> = of_found.iter().map(|entry| entry.txid).collect();
     let mut known: HashMap<Txid, Entry> =
-        history::entries(before, scripts, from)?.into_iter().map(|entry| (entry.txid, entry)).collect();
-    let mut changed = Vec::new();
-    for entry in history::entries(now, scripts, from)? {
-        if known.remove(&entry.txid) != Some(entry) {
+        history::entries(before, scripts.watched, from)?.into_iter().map(|entry| (entry.txid, entry)).collect();
+    // In the order of the chain: first what is older than both snapshots' difference.
+    let is_older = |entry: &Entry| entry.height().is_some_and(|height| height < from.0);
+    let mut changed: Vec<Entry> = of_found.into_iter().filter(is_older).collect();
+    for entry in history::entries(now, &[scripts.watched, scripts.found].concat(), from)? {
+        if known.remove(&entry.txid) != Some(entry) || is_found.contains(&entry.txid) {
             changed.push(entry);
         }
     }

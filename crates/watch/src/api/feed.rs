@@ -1,7 +1,8 @@
 //! Streams of changes ([Server-Sent Events](https://html.spec.whatwg.org/multipage/server-sent-events.html)).
 //!
 //! A stream of wallets goes from state to state: what it sends is the difference of the last snapshot that its client
-//! knows and the next one. The id of an event is that of the last `ChainTip`, which comes after all changes of its
+//! knows and the next one. Updates come from the watches, which know by then the scripts that an update made known, such
+//! as those of silent payments. The id of an event is that of the last `ChainTip`, which comes after all changes of its
 //! block, so a client that comes back with it misses nothing. It may be announced again what was unconfirmed.
 
 use std::collections::VecDeque;
@@ -17,12 +18,13 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::time::sleep;
 
-use crate::api::change::{self, Change, Difference};
+use crate::api::change::{self, Change, Difference, Scripts};
 use crate::api::failure::Failure;
 use crate::api::history;
 use crate::api::invoice_book::StateChange;
 use crate::api::payments;
 use crate::api::service::Service;
+use crate::api::wallets::Following;
 use crate::api::wish::{Synced, Wish};
 use crate::invoice::InvoiceId;
 use crate::limits::API_PORTION;
@@ -59,9 +61,8 @@ pub(super) struct Changes {
     caller: Caller,
     wish: Wish,
     synced: Option<Synced>,
-    updates: broadcast::Receiver<Arc<Update>>,
-    /// The snapshot that the client knows once all that waits is sent.
-    known: Option<Arc<Snapshot>>,
+    /// The state that the client knows once all that waits is sent; its updates come after it.
+    known: Option<Following>,
     waiting: VecDeque<Part>,
 }
 
@@ -86,8 +87,7 @@ pub(super) struct Invoices {
 impl Changes {
     /// Begins with what is unknown to the client.
     pub(super) fn begin(caller: Caller, wish: Wish, synced: Option<Synced>) -> Self {
-        let updates = caller.service.index.updates();
-        Self { caller, wish, synced, updates, known: None, waiting: VecDeque::new() }
+        Self { caller, wish, synced, known: None, waiting: VecDeque::new() }
     }
 
     /// Waits for the next events; `None` ends the stream.
@@ -100,65 +100,48 @@ impl Changes {
                 }
                 return charged(&self.caller.meter, text);
             }
-            let Some(known) = self.known.clone() else {
+            let Some(known) = &mut self.known else {
                 self.first().await?;
                 // An answer begins with its head: the client knows that it listens from now on.
                 return Some(": begun\n\n".into());
             };
+            let service = Arc::clone(&self.caller.service);
             let (at, scripts) = tokio::select! {
-                update = self.updates.recv() => match update {
-                    Ok(update) => self.touched(&update),
-                    Err(RecvError::Lagged(_)) => (self.current()?, self.caller.service.book().scripthashes()),
+                update = known.updates.recv() => match update {
+                    Ok(update) => touched(&service, &update),
+                    Err(RecvError::Lagged(_)) => {
+                        let Following { at, updates, .. } = service.wallets.follow()?;
+                        known.updates = updates;
+                        (at, service.book().scripthashes())
+                    }
                     Err(RecvError::Closed) => return None,
                 },
                 () = sleep(ALIVE_INTERVAL) => return charged(&self.caller.meter, ALIVE.into()),
                 _ = self.caller.stopped.changed() => return None,
             };
-            let service = Arc::clone(&self.caller.service);
-            let differs = || change::difference(&known, &at, &scripts).map_err(Failure::from);
+            let found = service.wallets.found_since(known.found);
+            let scripts = Scripts { watched: &scripts, found: &found };
+            let differs = || change::difference(&known.at, &at, scripts).map_err(Failure::from);
             let difference = service.read(&self.caller.meter, differs).await.ok()?;
+            known.at = at;
+            known.found += found.len();
             self.enqueue(difference);
-            self.known = Some(at);
         }
     }
 
     /// Begins at the current snapshot, with all changes since the client's cursor.
     async fn first(&mut self) -> Option<()> {
-        let at = self.current()?;
+        let following = self.caller.service.wallets.follow()?;
         if let Some(synced) = self.synced {
-            let service = Arc::clone(&self.caller.service);
+            let (service, at) = (Arc::clone(&self.caller.service), Arc::clone(&following.at));
             let scripts = service.book().scripthashes();
             let from = Height(synced.height.saturating_add(1));
             let read = || history::entries(&at, &scripts, from).map_err(Failure::from);
             let changed = service.read(&self.caller.meter, read).await.ok()?;
             self.enqueue(Difference { changed, tip: Some(at.tip()), ..Difference::default() });
         }
-        self.known = Some(at);
+        self.known = Some(following);
         Some(())
-    }
-
-    /// Returns the current snapshot, after which no update of an older one comes.
-    fn current(&mut self) -> Option<Arc<Snapshot>> {
-        loop {
-            while !matches!(
-                self.updates.try_recv(),
-                Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed)
-            ) {}
-            let at = self.caller.service.index.snapshot().ok()?;
-            if self.updates.is_empty() {
-                return Some(at);
-            }
-        }
-    }
-
-    /// Returns the watched scripts that an update touched.
-    fn touched(&self, update: &Update) -> (Arc<Snapshot>, Vec<ScriptHash>) {
-        let book = self.caller.service.book();
-        let scripts = match &update.touched {
-            Touched::Any => book.scripthashes(),
-            Touched::Scripts(scripts) => scripts.iter().filter(|script| book.has(script)).copied().collect(),
-        };
-        (Arc::clone(&update.snapshot), scripts)
     }
 
     fn enqueue(&mut self, Difference { reorg, gone, changed, tip }: Difference) {
@@ -179,7 +162,7 @@ impl Changes {
                 Some(if self.wish.has(&tip) { id + &event(&tip.to_json()) } else { String::new() })
             }
             Part::Entries(entries) => {
-                let (service, at) = (Arc::clone(&self.caller.service), self.known.clone()?);
+                let (service, at) = (Arc::clone(&self.caller.service), Arc::clone(&self.known.as_ref()?.at));
                 let read = || read_changes(&service, &at, entries);
                 let changes = service.read(&self.caller.meter, read).await.ok()?;
                 Some(self.events(&changes))
@@ -190,6 +173,16 @@ impl Changes {
     fn events(&self, changes: &[Change]) -> String {
         changes.iter().filter(|change| self.wish.has(change)).map(|change| event(&change.to_json())).collect()
     }
+}
+
+/// Returns the watched scripts that an update touched.
+fn touched(service: &Service, update: &Update) -> (Arc<Snapshot>, Vec<ScriptHash>) {
+    let book = service.book();
+    let scripts = match &update.touched {
+        Touched::Any => book.scripthashes(),
+        Touched::Scripts(scripts) => scripts.iter().filter(|script| book.has(script)).copied().collect(),
+    };
+    (Arc::clone(&update.snapshot), scripts)
 }
 
 /// Reads the watched parts of transactions. One that has left since has a later snapshot to say so.

@@ -39,7 +39,7 @@ use tokio::net::TcpListener;
 
 pub use self::auth::{TOKEN_CHARS_MIN, Token};
 pub use self::service::Settings;
-pub use self::wallets::{Branch, BranchScripts, Origin, Wallets};
+pub use self::wallets::{Branch, BranchScripts, Following, Origin, Wallets};
 use crate::error::Result;
 use crate::state::State;
 

@@ -1,11 +1,14 @@
 //! The watched wallets as the API shows them: branches by the checksum of their descriptor, as BWT names them, or by
 //! the name of their watch.
 
-use birdhouse_chain::ScriptHash;
+use std::sync::Arc;
+
+use birdhouse_chain::{Index, ScriptHash, Snapshot, Update};
 use birdhouse_descriptors::{Described, with_checksum};
 use bitcoin::{Address, Network, ScriptBuf};
 use miniscript::DescriptorPublicKey;
 use serde_json::{Map, Value, json};
+use tokio::sync::broadcast;
 
 use crate::api::failure::Failure;
 use crate::file::WatchName;
@@ -25,6 +28,40 @@ pub trait Wallets: Send + Sync {
     /// Returns false until the scripts of the watches are known.
     fn are_known(&self) -> bool {
         true
+    }
+
+    /// Begins to follow the chain as the watches know it; `None` without an index.
+    fn follow(&self) -> Option<Following>;
+
+    /// Returns the scripts that were found while the watches were at work, but for the first `known` of them: those of
+    /// silent payments, and those that a window gained. Their transactions may be older than their discovery.
+    fn found_since(&self, known: usize) -> Vec<ScriptHash> {
+        let _ = known;
+        Vec::new()
+    }
+}
+
+/// The chain as the watches know it, from one moment on.
+pub struct Following {
+    /// The snapshot of that moment.
+    pub at: Arc<Snapshot>,
+    /// The updates after it. Scripts that an update makes known are watched once it comes.
+    pub updates: broadcast::Receiver<Arc<Update>>,
+    /// Number of the scripts that were found before.
+    pub found: usize,
+}
+
+impl Following {
+    /// Follows an index itself; `None` without a snapshot.
+    pub fn of_index(index: &Index) -> Option<Self> {
+        loop {
+            let updates = index.updates();
+            let at = index.snapshot().ok()?;
+            // One that came in between may be older than the snapshot.
+            if updates.is_empty() {
+                return Some(Self { at, updates, found: 0 });
+            }
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Engine {
     tweaks: Option<Tweaks>,
     dropped_after_s: u64,
     loaded: Option<Loaded>,
+    /// Scripts that were found and not taken yet.
+    found: Vec<ScriptHash>,
 }
 
 /// Knowledge of the engine, as it is committed.
@@ -61,7 +63,7 @@ struct Loaded {
 impl Engine {
     /// Takes up the watches of a file where their state ends. `tweaks` finds silent payments, where they are indexed.
     pub fn new(state: State, file: WatchFile, network: Network, tweaks: Option<Tweaks>) -> Self {
-        Self { state, file, network, tweaks, dropped_after_s: DROPPED_AFTER_S, loaded: None }
+        Self { state, file, network, tweaks, dropped_after_s: DROPPED_AFTER_S, loaded: None, found: Vec::new() }
     }
 
     /// Sets the seconds for which a transaction must be absent before it counts as dropped.
@@ -101,6 +103,12 @@ impl Engine {
     /// True if there are blocks that no update has scanned yet for silent payments: the next one goes on.
     pub fn is_scanning(&self) -> bool {
         self.loaded.iter().flat_map(|loaded| &loaded.watches).any(|watch| watch.silent.is_behind)
+    }
+
+    /// Takes the scripts that watches at work have found since the last call: those of silent payments, and those that
+    /// a window gained.
+    pub(crate) fn take_found(&mut self) -> Vec<ScriptHash> {
+        std::mem::take(&mut self.found)
     }
 
     /// Returns the block that was announced last.
@@ -149,18 +157,24 @@ impl Engine {
         changes.watches.extend(loaded.gone.drain(..).map(|name| (name, None)));
         let mut touched_of = loaded.touched(touched);
         let scans = Scans { tweaks: self.tweaks.as_ref() };
-        let mut routed: Vec<Routed> = Vec::new();
+        let (mut routed, mut found): (Vec<Routed>, Vec<ScriptHash>) = (Vec::new(), Vec::new());
         for (number, watch) in loaded.watches.iter_mut().enumerate() {
             let mut scripts = touched_of.remove(&number).unwrap_or_default();
             if loaded.is_new || *touched == Touched::Any || watch.record.is_none() {
                 scripts = watch.scripts();
             }
+            let is_at_work = watch.record.is_some();
+            let known = watch.take_fresh();
             watch.scan(&scans, &moment, &mut scripts)?;
             if !watch.awaits_scan() {
                 routed.extend(watch.tell(&moment, scripts, &mut changes)?);
             }
-            for script in watch.take_fresh() {
-                loaded.owners.entry(script).or_default().push(number);
+            let fresh = watch.take_fresh();
+            for script in known.iter().chain(&fresh) {
+                loaded.owners.entry(*script).or_default().push(number);
+            }
+            if is_at_work {
+                found.extend(fresh);
             }
         }
         let is_changed =
@@ -171,6 +185,7 @@ impl Engine {
         loaded.is_new = false;
         loaded.cursor = Some(at.tip());
         self.loaded = Some(loaded);
+        self.found.extend(found);
         Ok(routed.into_iter().map(|one| one.notice).collect())
     }
 

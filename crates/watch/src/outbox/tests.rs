@@ -264,7 +264,8 @@ async fn a_message_that_its_receiver_refuses_for_good_holds_the_others_back_for_
     let kind = ChannelKind::Webhook { url, secrets: vec!["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into()] };
     let settings = ChannelSettings { name: name("me"), kind, amounts: true };
     let (refused, key_file) = (Refused::default(), folder.path().join("watch.nsec"));
-    let channels = Channels::new(Surroundings { refused, key_file, relay: None, clock: Clock::system() });
+    let (relay, relay_sockets, clock) = (None, Vec::new(), Clock::system());
+    let channels = Channels::new(Surroundings { refused, key_file, relay, relay_sockets, clock });
     let channel = channels.open(&settings).unwrap();
     let outbox = Outbox::with(state, vec![named("me", channel)], &render(), &tools(quick())).unwrap();
     let given_up = tokio::time::timeout(Duration::from_secs(20), until(&outbox, |status| status.given_up == 2)).await;

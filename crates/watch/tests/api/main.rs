@@ -6,6 +6,11 @@ mod entrance;
 mod invoices;
 mod pages;
 mod routes;
+#[path = "../../../electrum/tests/electrum/silent_sender.rs"]
+#[expect(dead_code, reason = "the tests of the Electrum protocol use all of it")]
+mod silent_sender;
+#[path = "../watch/spscan.rs"]
+mod spscan;
 mod stream;
 mod watches;
 mod world;

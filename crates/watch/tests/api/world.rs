@@ -7,10 +7,11 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::Node;
-use birdhouse_chain::{BuildOptions, Index, Profile, ScriptHash, Secret};
+use birdhouse_chain::{BuildOptions, DerivedIndex, Index, Profile, ScriptHash, Secret, TweakDetail, Tweaks};
 use birdhouse_descriptors::{Named, Steps, parse};
 use birdhouse_net::{Connections, Listener, Proxy, Reads, Transport};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
@@ -20,7 +21,7 @@ use birdhouse_testkit::mix::Size;
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::{Payee, Payment};
 use birdhouse_testkit::{Bitcoind, Options};
-use birdhouse_watch::api::{Api, Branch, BranchScripts, Origin, Settings, Token, Wallets};
+use birdhouse_watch::api::{Api, Branch, BranchScripts, Following, Origin, Settings, Token, Wallets};
 use birdhouse_watch::{BeyondGap, Paths, State, WatchName, Watches};
 use bitcoin::bip32::{ChildNumber, Xpub};
 use bitcoin::constants::genesis_block;
@@ -30,6 +31,9 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
+
+use crate::silent_sender::Receiver;
+use crate::spscan::descriptor;
 
 const SIZE: Size = Size { blocks: 3, block_txs: 4, scripts_per_form: 4, busy: &[5] };
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -108,13 +112,19 @@ fn shop() -> Vec<BranchScripts> {
     branches.into_iter().map(|described| BranchScripts::Descriptor(Box::new(described))).collect()
 }
 
-/// The watch file with the same wallets, whose engine is the real one.
+/// The receiver of silent payments that the real engine watches.
+pub(crate) fn silent_receiver() -> Receiver {
+    Receiver::new(1)
+}
+
+/// The watch file with the same wallets, whose engine is the real one, and a receiver of silent payments.
 fn watch_file(cold: &ScriptBuf) -> String {
     format!(
         "[[watch]]\nname = \"Shop\"\ndescriptor = \"wpkh([73c5da0a/84'/0'/0']{}/<0;1>/*)\"\n[[watch]]\n\
-         name = \"Cold\"\nscript = \"{}\"\ncold = true\n",
+         name = \"Cold\"\nscript = \"{}\"\ncold = true\n[[watch]]\nname = \"Silent\"\nsilent-payment = \"{}\"\n",
         tpub(),
-        cold.to_hex_string()
+        cold.to_hex_string(),
+        descriptor(&silent_receiver()),
     )
 }
 
@@ -206,6 +216,10 @@ impl Wallets for Fixed {
     fn scripthashes(&self) -> Vec<ScriptHash> {
         self.scripts.keys().copied().collect()
     }
+
+    fn follow(&self) -> Option<Following> {
+        Following::of_index(&self.index)
+    }
 }
 
 impl World {
@@ -267,6 +281,10 @@ impl Served {
         let index = Arc::new(Index::open(store, source, genesis, Profile::Full, Secret([7; 16])).unwrap());
         let temp = tempfile::tempdir().unwrap();
         index.build(None, &BuildOptions::modest(temp.path())).unwrap();
+        let tweaks = Tweaks::derived(Network::Regtest, TweakDetail::Scan);
+        let tweaks = DerivedIndex::open(Arc::new(MemoryStore::new()), tweaks, 1).unwrap();
+        index.set_derived(vec![Arc::new(tweaks)]);
+        index.catch_up_derived(&AtomicBool::new(false)).unwrap();
         if start.is_synced {
             index.sync(&*core).unwrap();
         }

@@ -4,9 +4,11 @@
 mod cases;
 mod cost;
 mod model;
+mod naive;
 mod pruned;
 #[path = "../../../electrum/tests/electrum/silent_sender.rs"]
 #[expect(dead_code, reason = "the tests of the Electrum protocol use all of it")]
 mod silent_sender;
 mod silent_watch;
+mod spscan;
 mod world;

@@ -6,20 +6,11 @@ use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, Options};
 use birdhouse_watch::NoticeKind;
-use bitcoin::bech32::primitives::iter::{ByteIterExt as _, Fe32IterExt as _};
-use bitcoin::bech32::{Bech32m, Fe32, Hrp};
 use bitcoin::{Amount, OutPoint};
 
 use crate::silent_sender::{KnownCoin, Receiver, Sent, pay, script, secret};
+use crate::spscan::descriptor;
 use crate::world::{World, shorts};
-
-/// The scan key as BIP 392 writes it: `b_scan` and `B_spend` after the version.
-fn descriptor(receiver: &Receiver) -> String {
-    let keys = [&receiver.scan.secret_bytes()[..], &receiver.spend.serialize()[..]].concat();
-    let hrp = Hrp::parse_unchecked("tspscan");
-    let chars = keys.into_iter().bytes_to_fes().with_checksum::<Bech32m>(&hrp).with_witness_version(Fe32::Q).chars();
-    format!("sp([deadbeef/352h/1h/0h]{})", chars.collect::<String>())
-}
 
 fn payment(world: &mut World, key: u8, receiver: &Receiver) -> Sent {
     let (key, sat) = (secret(key), 100_000);

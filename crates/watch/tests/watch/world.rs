@@ -22,6 +22,8 @@ use tempfile::TempDir;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 
+use crate::naive::short;
+
 const PATIENCE: Duration = Duration::from_mins(1);
 const TINY: Size = Size { blocks: 3, block_txs: 2, scripts_per_form: 1, busy: &[] };
 
@@ -176,17 +178,6 @@ impl World {
         self.engine = None;
         State::open(&self.state()).unwrap().notices(0, usize::MAX).unwrap()
     }
-}
-
-/// A notice in short.
-pub(crate) fn short(notice: &Notice) -> String {
-    let kind = serde_json::to_value(&notice.kind).unwrap();
-    let mut kind: Vec<String> = kind.as_object().unwrap().iter().map(|(_, value)| value.to_string()).collect();
-    kind.sort();
-    let txid = notice.txid.map(|txid| txid.to_string()[..8].to_owned()).unwrap_or_default();
-    let height = notice.block.map(|block| format!("@{}", block.height.0)).unwrap_or_default();
-    let (received, spent) = (notice.amounts.received, notice.amounts.spent);
-    format!("{} {} {txid}{height} +{received} -{spent}", notice.watch, kind.join(" ").replace('"', ""))
 }
 
 pub(crate) fn shorts(notices: &[Notice]) -> Vec<String> {
