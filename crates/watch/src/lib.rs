@@ -47,9 +47,12 @@ mod service;
 pub use engine::{Engine, WatchView};
 pub use error::{Error, Result};
 pub use file::{
-    ChannelKind, ChannelName, ChannelSettings, Directions, FileError, Source, WatchFile, WatchName, WatchSettings,
+    ChannelKind, ChannelName, ChannelSettings, Directions, FileError, InvoiceNews, Source, WatchFile, WatchName,
+    WatchSettings,
 };
 pub use invoice::BeyondGap;
-pub use notice::{Amounts, Health, Notice, NoticeId, NoticeKind, WatchedInput, WatchedOutput, WatchedScript};
+pub use notice::{
+    Amounts, Health, InvoiceNotice, Notice, NoticeId, NoticeKind, WatchedInput, WatchedOutput, WatchedScript,
+};
 pub use service::{Paths, WatchStatus, Watches};
 pub use state::State;

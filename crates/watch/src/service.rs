@@ -22,9 +22,9 @@ use crate::api::{Branch, BranchScripts, Following, Origin, Wallets};
 use crate::channel::{Channels, Clock, Message, Outcome, Surroundings};
 use crate::engine::{Engine, WatchView};
 use crate::error::{Error, Result};
-use crate::file::{ChannelName, ChannelSettings, Source, WatchFile, WatchName, WatchSettings};
+use crate::file::{ChannelName, ChannelSettings, InvoiceNews, Source, WatchFile, WatchName, WatchSettings};
 use crate::limits::{API_STREAM_LAG_MAX, GAP_MIN};
-use crate::notice::{Amounts, Health, Notice, NoticeId, NoticeKind};
+use crate::notice::{Health, Notice, NoticeId, NoticeKind};
 use crate::outbox::{ChannelStatus, OpenChannel, Outbox, Render, render};
 use crate::state::{Changes, Routed, State};
 use crate::wallet::Position;
@@ -286,7 +286,8 @@ impl Watches {
         let outbox = outbox.ok_or_else(unknown)?;
         // Each is another message, which receivers tell apart by its id.
         let id = NoticeId::of(&[&now().to_be_bytes(), &getrandom::u64().unwrap_or_default().to_be_bytes()]);
-        let message = message(&Notice { id, ..apart(NoticeKind::Test) }, &running.file);
+        let message =
+            message(&Notice { id, ..Notice::apart(WatchName::new(SERVER), NoticeKind::Test, now()) }, &running.file);
         let outcome = self.inner.runtime.block_on(outbox.test(&ChannelName::new(channel), &message))?;
         let why = match outcome.ok_or_else(unknown)? {
             Outcome::Delivered => return Ok(()),
@@ -350,6 +351,21 @@ impl Wallets for Watches {
         }
     }
 
+    fn channels_for(&self, watch: &WatchName, news: InvoiceNews) -> Vec<ChannelName> {
+        let file = self.file();
+        let settings = file.watches.into_iter().find(|settings| settings.name == *watch);
+        settings
+            .filter(|settings| settings.invoices.contains(&news))
+            .map(|settings| settings.channels)
+            .unwrap_or_default()
+    }
+
+    fn appended(&self, seq: u64) {
+        if let Some(running) = self.running() {
+            running.announce(seq);
+        }
+    }
+
     fn follow(&self) -> Option<Following> {
         let of_index = || Following::of_index(&self.inner.index);
         let Some(running) = self.running() else { return of_index() };
@@ -401,25 +417,6 @@ impl Inner {
 /// Returns the message of a notice.
 fn message(notice: &Notice, file: &RwLock<WatchFile>) -> Message {
     render(notice, file.read().explorer.as_deref())
-}
-
-/// Returns a notice that is about no transaction.
-fn apart(kind: NoticeKind) -> Notice {
-    Notice {
-        id: NoticeId::of(&[]),
-        seq: 0,
-        watch: WatchName::new(SERVER),
-        kind,
-        txid: None,
-        amounts: Amounts::default(),
-        balance: None,
-        block: None,
-        at: now(),
-        is_partial: false,
-        is_cold: false,
-        outputs: Vec::new(),
-        inputs: Vec::new(),
-    }
 }
 
 /// Returns the branches of a watch that have a descriptor, or one script, of which none is used yet.
@@ -482,7 +479,8 @@ impl Running {
 
     /// Appends a notice that is about no transaction.
     fn append(&self, kind: NoticeKind, channels: Vec<ChannelName>) -> Result<()> {
-        let mut routed = [Routed { notice: apart(kind), channels }];
+        let notice = Notice::apart(WatchName::new(SERVER), kind, now());
+        let mut routed = [Routed { notice, channels }];
         self.state.commit(&mut routed, &Changes::default())?;
         let [Routed { notice, .. }] = routed;
         self.announce(notice.seq);

@@ -15,16 +15,17 @@ use tokio::time::sleep;
 
 use crate::api::failure::Failure;
 use crate::api::payments;
-use crate::api::wallets::{Book, Branch};
+use crate::api::wallets::{Book, Branch, Wallets};
 use crate::error::Result;
 use crate::file::WatchName;
-use crate::invoice::{BeyondGap, Invoice, InvoiceId, InvoiceState, NotTaken, Reserve, Taken};
+use crate::invoice::{BeyondGap, Invoice, InvoiceId, InvoiceState, NotTaken, Reserve, Standing, Taken};
 use crate::limits::{
     API_STREAM_LAG_MAX, CONFIRMATIONS_MAX, INVOICE_EXPIRY_DEFAULT, INVOICE_EXPIRY_MAX, INVOICE_LABEL_CHARS_MAX,
     INVOICE_LATE_S, INVOICE_SKIPS_MAX, INVOICES_MAX, INVOICES_PAGE,
 };
-use crate::state::State;
+use crate::notice::{Amounts, InvoiceNotice, Notice, NoticeKind};
 use crate::state::invoices::{self, StoredReserve};
+use crate::state::{Routed, State, append};
 
 /// The greatest number of an address that a restore may name: a typing error must not end the wallet.
 const RESUME_MAX: u32 = 1 << 30;
@@ -237,9 +238,9 @@ impl InvoiceBook {
 
     /// Stores what a change of the index, or the time, makes of invoices; then tells it. While the node's mempool is
     /// not known, no state goes back and no time ends.
-    pub(super) fn update(&self, at: &Snapshot, touched: &Touched, now: u64) -> Result<()> {
+    pub(super) fn update(&self, at: &Snapshot, touched: &Touched, wallets: &dyn Wallets, now: u64) -> Result<()> {
         let numbers = self.known.lock().concerned(touched, now);
-        let mut changes = Vec::new();
+        let (mut changes, mut routed) = (Vec::new(), Vec::new());
         for number in numbers {
             let Some(mut invoice) = self.state.read(|transaction| invoices::get(transaction, number))?? else {
                 continue;
@@ -257,8 +258,10 @@ impl InvoiceBook {
             for one in &paid {
                 invoice.note(&one.outpoint.to_string(), one.payment.seen);
             }
-            invoice.reported = payments::standing(at, &invoice, &paid, now).state;
+            let standing = payments::standing(at, &invoice, &paid, now);
+            invoice.reported = standing.state;
             if invoice != before {
+                routed.extend(notice(&invoice, before.reported, standing, wallets, now));
                 changes.push((number, before.reported, invoice));
             }
         }
@@ -266,8 +269,12 @@ impl InvoiceBook {
             return Ok(());
         }
         self.state.write(|transaction| {
+            append(transaction, &mut routed)?;
             changes.iter().try_for_each(|(number, _, invoice)| invoices::put(transaction, *number, invoice))
         })?;
+        if let Some(last) = routed.last() {
+            wallets.appended(last.notice.seq);
+        }
         let mut known = self.known.lock();
         for (number, before, invoice) in changes {
             known.add(number, &invoice);
@@ -324,6 +331,25 @@ impl Known {
     }
 }
 
+/// Returns the notice of a change, if the watch asks for it.
+fn notice(
+    invoice: &Invoice,
+    before: InvoiceState,
+    standing: Standing,
+    wallets: &dyn Wallets,
+    now: u64,
+) -> Option<Routed> {
+    let state = standing.state.news(before)?;
+    let channels = wallets.channels_for(&invoice.watch, state);
+    if channels.is_empty() {
+        return None;
+    }
+    let (label, amount) = (invoice.label.clone(), invoice.amount);
+    let kind = NoticeKind::Invoice(InvoiceNotice { invoice: invoice.id.to_string(), state, label, amount });
+    let amounts = Amounts { received: standing.received, spent: 0 };
+    Some(Routed { notice: Notice { amounts, ..Notice::apart(invoice.watch.clone(), kind, now) }, channels })
+}
+
 fn checked(mut order: Order) -> Result<Order, Failure> {
     if order.amount == 0 || order.amount > AMOUNT_MAX {
         return Err(Failure::bad_request("\"amount\" must be a number of satoshis, at least 1"));
@@ -367,7 +393,7 @@ fn must_resume(branch: &Branch, reserve: Reserve) -> Failure {
 }
 
 /// Follows the index and the clock until the index ends. What failed is done again, for all invoices.
-pub(super) async fn follow(book: Arc<InvoiceBook>, index: Arc<Index>, clock: fn() -> u64) {
+pub(super) async fn follow(book: Arc<InvoiceBook>, index: Arc<Index>, wallets: Arc<dyn Wallets>, clock: fn() -> u64) {
     let mut updates = index.updates();
     let (mut touched, mut is_listed) = (Touched::Any, false);
     loop {
@@ -377,7 +403,7 @@ pub(super) async fn follow(book: Arc<InvoiceBook>, index: Arc<Index>, clock: fn(
                     // What was held back until now is in no update.
                     (touched, is_listed) = (Touched::Any, true);
                 }
-                offload(|| book.update(&at, &touched, clock()))
+                offload(|| book.update(&at, &touched, &*wallets, clock()))
             }
             Err(_) => Ok(()),
         };

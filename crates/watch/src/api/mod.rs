@@ -100,9 +100,9 @@ impl Api {
         shutdown: impl Future<Output = ()>,
     ) {
         let Self { service } = self;
-        let (invoices, index, clock) =
-            (Arc::clone(&service.invoices), Arc::clone(&service.index), service.settings.clock);
-        let following = tokio::spawn(invoice_book::follow(invoices, index, clock));
+        let (invoices, index) = (Arc::clone(&service.invoices), Arc::clone(&service.index));
+        let (wallets, clock) = (Arc::clone(&service.wallets), service.settings.clock);
+        let following = tokio::spawn(invoice_book::follow(invoices, index, wallets, clock));
         entrance::serve(service, sockets, grace, shutdown).await;
         following.abort();
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
 use crate::api::failure::Failure;
-use crate::file::WatchName;
+use crate::file::{ChannelName, InvoiceNews, WatchName};
 use crate::invoice::Reserve;
 
 /// The watched wallets at any time.
@@ -28,6 +28,17 @@ pub trait Wallets: Send + Sync {
     /// Returns false until the scripts of the watches are known.
     fn are_known(&self) -> bool {
         true
+    }
+
+    /// Returns the channels of a watch for a change of an invoice; none where the watch does not ask for it.
+    fn channels_for(&self, watch: &WatchName, news: InvoiceNews) -> Vec<ChannelName> {
+        let _ = (watch, news);
+        Vec::new()
+    }
+
+    /// Makes a notice known that was appended to the log at this position.
+    fn appended(&self, seq: u64) {
+        let _ = seq;
     }
 
     /// Begins to follow the chain as the watches know it; `None` without an index.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::file::names::{ChannelName, WatchName};
-use crate::file::settings::{ChannelKind, ChannelSettings, Directions, Source, WatchFile, WatchSettings};
+use crate::file::settings::{ChannelKind, ChannelSettings, Directions, InvoiceNews, Source, WatchFile, WatchSettings};
 use crate::limits::{
     CHANNELS_MAX, CONFIRMATIONS_MAX, GAP_DEFAULT, GAP_MAX, LEVELS_MAX, NAME_CHARS_MAX, SCRIPT_CHARS_MAX, WATCHES_MAX,
 };
@@ -104,6 +104,8 @@ struct RawWatch {
     confirmations: Option<Vec<u32>>,
     #[serde(default)]
     cold: bool,
+    #[serde(default)]
+    invoices: Vec<InvoiceNews>,
     #[serde(default)]
     channels: Vec<String>,
 }
@@ -269,6 +271,7 @@ impl RawWatch {
             least_amount: self.least_amount,
             confirmations,
             is_cold: self.cold,
+            invoices: self.invoices,
             channels: known(self.channels, channels)?,
         })
     }

@@ -1,6 +1,6 @@
 //! Settings of the file, as values.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::file::names::{ChannelName, WatchName};
 
@@ -112,8 +112,26 @@ pub struct WatchSettings {
     pub confirmations: Vec<u32>,
     /// True for a wallet from which nobody should spend: a spend has the highest priority.
     pub is_cold: bool,
+    /// Changes of its invoices that are announced.
+    pub invoices: Vec<InvoiceNews>,
     /// Channels for its notices.
     pub channels: Vec<ChannelName>,
+}
+
+/// A change of an invoice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InvoiceNews {
+    /// The amount came in time.
+    Paid,
+    /// Less than the amount came, and there is time left.
+    Underpaid,
+    /// The time ended before the amount came.
+    Expired,
+    /// The amount has its confirmations.
+    Confirmed,
+    /// A replacement or a reorg took a payment, or its confirmations, back.
+    TakenBack,
 }
 
 /// The scripts that a watch names, as its text in the file.

@@ -1,7 +1,11 @@
 //! State of an invoice from what its address received. Pure: the same payments at the same time have the same state,
 //! so a reorg or a replacement takes it back as it came.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
+
+use crate::file::InvoiceNews;
 
 /// Terms of an invoice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +60,26 @@ pub(crate) struct Standing {
     pub(crate) late: u64,
     /// False while the node's mempool is not known, so that more may have come.
     pub(crate) is_known: bool,
+}
+
+impl InvoiceState {
+    /// Returns the news of a change from another state; `None` where nothing is to be announced.
+    pub(crate) fn news(self, before: Self) -> Option<InvoiceNews> {
+        let rank = |state: Self| match state {
+            Self::Unpaid | Self::Underpaid | Self::Expired => 0,
+            Self::Paid | Self::Overpaid => 1,
+            Self::Confirmed => 2,
+        };
+        match (rank(before).cmp(&rank(self)), self) {
+            _ if before == self => None,
+            (Ordering::Greater, _) | (_, Self::Unpaid) => Some(InvoiceNews::TakenBack),
+            (Ordering::Less, Self::Confirmed) => Some(InvoiceNews::Confirmed),
+            (Ordering::Less, _) => Some(InvoiceNews::Paid),
+            (Ordering::Equal, Self::Underpaid) => Some(InvoiceNews::Underpaid),
+            (Ordering::Equal, Self::Expired) => Some(InvoiceNews::Expired),
+            (Ordering::Equal, Self::Paid | Self::Overpaid | Self::Confirmed) => None,
+        }
+    }
 }
 
 impl Standing {
@@ -181,5 +205,27 @@ mod tests {
         // What had ended stays so, unless a block shows a payment in time.
         assert_eq!(Standing::of(&TERMS, &[payment(999, 1, 50)], 60).without_mempool(Expired).state, Expired);
         assert_eq!(Standing::of(&TERMS, &[payment(1000, 1, 50)], 101).without_mempool(Expired).state, Paid);
+    }
+
+    #[test]
+    fn a_change_of_state_is_news_once_and_what_is_taken_back_is_said() {
+        use InvoiceState::{Confirmed, Expired, Overpaid, Paid, Underpaid, Unpaid};
+        let rows = [
+            (Unpaid, Unpaid, None),
+            (Unpaid, Underpaid, Some(InvoiceNews::Underpaid)),
+            (Underpaid, Paid, Some(InvoiceNews::Paid)),
+            (Unpaid, Overpaid, Some(InvoiceNews::Paid)),
+            (Paid, Overpaid, None),
+            (Overpaid, Confirmed, Some(InvoiceNews::Confirmed)),
+            (Unpaid, Confirmed, Some(InvoiceNews::Confirmed)),
+            (Confirmed, Paid, Some(InvoiceNews::TakenBack)),
+            (Paid, Unpaid, Some(InvoiceNews::TakenBack)),
+            (Paid, Expired, Some(InvoiceNews::TakenBack)),
+            (Underpaid, Unpaid, Some(InvoiceNews::TakenBack)),
+            (Unpaid, Expired, Some(InvoiceNews::Expired)),
+        ];
+        for (before, now, news) in rows {
+            assert_eq!(now.news(before), news, "{before:?} {now:?}");
+        }
     }
 }

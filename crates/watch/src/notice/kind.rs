@@ -4,6 +4,7 @@ use bitcoin::Txid;
 use serde::{Deserialize, Serialize};
 
 use super::text;
+use crate::file::InvoiceNews;
 
 /// The change that a notice tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,10 +35,26 @@ pub enum NoticeKind {
         #[serde(default, skip_serializing_if = "text::is_false")]
         is_past: bool,
     },
+    /// An invoice has changed.
+    Invoice(InvoiceNotice),
     /// A message that was asked for to try a channel.
     Test,
     /// The state of the server itself.
     Health(Health),
+}
+
+/// A change of an invoice, and the invoice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvoiceNotice {
+    /// Id of the invoice, in hexadecimal.
+    pub invoice: String,
+    /// The change.
+    pub state: InvoiceNews,
+    /// Words for the customer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Satoshis that are asked for.
+    pub amount: u64,
 }
 
 /// The state of the server itself.

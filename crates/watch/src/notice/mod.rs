@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::file::WatchName;
 
 pub use id::NoticeId;
-pub use kind::{Health, NoticeKind};
+pub use kind::{Health, InvoiceNotice, NoticeKind};
 
 /// One thing announced of a watch. Its JSON is that of the log, of webhooks and of the API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +55,25 @@ pub struct Notice {
 }
 
 impl Notice {
+    /// Returns a notice that is about no transaction, at this time in seconds since 1970.
+    pub(crate) fn apart(watch: WatchName, kind: NoticeKind, at: u64) -> Self {
+        Self {
+            id: NoticeId::of(&[]),
+            seq: 0,
+            watch,
+            kind,
+            txid: None,
+            amounts: Amounts::default(),
+            balance: None,
+            block: None,
+            at,
+            is_partial: false,
+            is_cold: false,
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+        }
+    }
+
     /// Returns the id of a notice at a position of the log. The position is a part of it: one transaction may come to
     /// the mempool twice, and after two reorgs to the same block.
     pub(crate) fn id_at(&self, seq: u64) -> NoticeId {

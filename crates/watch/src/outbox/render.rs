@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::channel::{Message, Priority};
-use crate::notice::{Amounts, Notice, NoticeKind};
+use crate::file::InvoiceNews;
+use crate::notice::{Amounts, InvoiceNotice, Notice, NoticeKind};
 
 /// Returns the message of a notice. A click opens the transaction below an address, as `https://explorer.example.org`.
 pub fn render(notice: &Notice, explorer: Option<&str>) -> Message {
@@ -46,6 +47,7 @@ fn title(notice: &Notice) -> String {
 fn priority(kind: &NoticeKind) -> Priority {
     match kind {
         NoticeKind::Replaced { .. } | NoticeKind::Dropped | NoticeKind::Reorganised => Priority::High,
+        NoticeKind::Invoice(invoice) if invoice.state == InvoiceNews::TakenBack => Priority::High,
         NoticeKind::Health(health) if !health.is_over => Priority::High,
         _ => Priority::Usual,
     }
@@ -80,6 +82,7 @@ fn line(notice: &Notice, amounts: impl Fn(&Amounts) -> String, balance: impl Fn(
             format!("{transactions} known transactions changed")
         }
         NoticeKind::Digest { transactions, .. } => format!("{what} in {transactions} transactions"),
+        NoticeKind::Invoice(invoice) => invoice_line(invoice, &what),
         NoticeKind::Test => "this channel works".to_owned(),
         NoticeKind::Health(health) if health.is_over => format!("well again: {}", health.text),
         NoticeKind::Health(health) => health.text.clone(),
@@ -96,6 +99,18 @@ fn line(notice: &Notice, amounts: impl Fn(&Amounts) -> String, balance: impl Fn(
     }
     // Nothing breaks the line, whatever the name of a watch holds.
     line.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+/// Describes a change of an invoice. `what` is the sum that came, or that something came.
+fn invoice_line(invoice: &InvoiceNotice, what: &str) -> String {
+    let name = invoice.label.as_deref().unwrap_or(&invoice.invoice);
+    match invoice.state {
+        InvoiceNews::Paid => format!("invoice {name} is paid, {what}"),
+        InvoiceNews::Underpaid => format!("invoice {name} is paid in part, {what}"),
+        InvoiceNews::Confirmed => format!("invoice {name} is paid and confirmed, {what}"),
+        InvoiceNews::Expired => format!("invoice {name} has expired"),
+        InvoiceNews::TakenBack => format!("a payment of invoice {name} was taken back"),
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +171,22 @@ mod tests {
         let message = render(&known, None);
         assert!(message.line.contains("number 1: 60 known transactions changed, balance"), "{}", message.line);
         assert_eq!(message.priority, Priority::Usual);
+    }
+
+    #[test]
+    fn an_invoice_is_one_line_with_its_label() {
+        let invoice = |state, label: Option<&str>| {
+            let (invoice, label) = ("00ff".to_owned(), label.map(str::to_owned));
+            let kind = NoticeKind::Invoice(InvoiceNotice { invoice, state, label, amount: 150_000 });
+            Notice { txid: None, balance: None, ..payment(kind, 150_000, 0) }
+        };
+        let message = render(&invoice(InvoiceNews::Paid, Some("Order 7")), None);
+        assert_eq!(message.line, "number 1: invoice Order 7 is paid, received 0.00150000 BTC");
+        assert_eq!(message.line_without_amounts, "number 1: invoice Order 7 is paid, received");
+        assert_eq!((&message.body["kind"], &message.body["state"]), (&"invoice".into(), &"paid".into()));
+        let message = render(&invoice(InvoiceNews::TakenBack, None), None);
+        assert_eq!(message.line, "number 1: a payment of invoice 00ff was taken back");
+        assert_eq!(message.priority, Priority::High);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use birdhouse_watch::BeyondGap;
 use bitcoin::{Address, Network};
 use serde_json::{Value, json};
 
-use crate::world::{Start, World, later, shop_script, to_shop};
+use crate::world::{Engine, Start, World, later, shop_script, to_shop};
 
 fn order(amount: u64) -> String {
     json!({ "wallet": "Shop", "amount": amount, "label": "Order 7" }).to_string()
@@ -66,6 +66,50 @@ fn an_invoice_is_paid_in_two_payments_and_confirmed() {
     world.live.mine_empty(2).unwrap();
     world.sync();
     assert_eq!(next(), json!("paid"));
+}
+
+/// State and sum of each notice of invoices.
+fn told(world: &World) -> Vec<(String, u64)> {
+    let notices = world.server.state.notices(0, 1_000).unwrap();
+    let shapes = notices.iter().map(|notice| serde_json::to_value(notice).unwrap());
+    let of_invoices = shapes.filter(|notice| notice["kind"] == "invoice");
+    of_invoices.map(|one| (one["state"].as_str().unwrap().to_owned(), one["received"].as_u64().unwrap())).collect()
+}
+
+#[test]
+fn each_change_of_an_invoice_is_a_notice_once() {
+    let mut world = World::of(31, Engine::File, BeyondGap::Refuse);
+    world.sync();
+    world.server.wait_for("/wallets", |got| got.status == 200);
+    let invoice = made(&world, &order(100_000));
+    let path = format!("/invoices/{}", invoice["id"].as_str().unwrap());
+    let mut expected = Vec::new();
+    // A notice is made with the state, before anybody reads it.
+    let mut until = |world: &World, state: &str, sum: u64| {
+        expected.push((state.to_owned(), sum));
+        world.server.wait_for(&path, |_| told(world).len() >= expected.len());
+        assert_eq!(told(world), expected);
+    };
+    pay(&mut world, &invoice, 40_000);
+    until(&world, "underpaid", 40_000);
+    pay(&mut world, &invoice, 60_000);
+    until(&world, "paid", 100_000);
+    world.live.mine().unwrap();
+    world.sync();
+    until(&world, "confirmed", 100_000);
+    world.live.roll_back(1).unwrap();
+    world.live.mine_empty(2).unwrap();
+    world.sync();
+    until(&world, "taken-back", 100_000);
+    made(&world, &json!({ "wallet": "Shop", "amount": 1, "expiry": 1 }).to_string());
+    until(&world, "expired", 0);
+    let notice = serde_json::to_value(&world.server.state.notices(0, 1_000).unwrap()).unwrap();
+    let first = notice.as_array().unwrap().iter().find(|notice| notice["kind"] == "invoice").unwrap();
+    let facts = ["watch", "label", "amount", "invoice"].map(|name| first[name].clone());
+    assert_eq!(facts, [json!("Shop"), json!("Order 7"), json!(100_000), invoice["id"].clone()]);
+    let world = world.restart(|_| {});
+    world.server.wait_for("/wallets", |got| got.status == 200);
+    assert_eq!(told(&world), expected, "a restart tells nothing again");
 }
 
 #[test]

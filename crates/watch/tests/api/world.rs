@@ -67,6 +67,7 @@ pub(crate) struct Served {
     pub(crate) port: u16,
     agent: ureq::Agent,
     pub(crate) folder: Arc<TempDir>,
+    pub(crate) state: State,
     engine: Engine,
     _stop: oneshot::Sender<()>,
     _runtime: Runtime,
@@ -120,7 +121,9 @@ pub(crate) fn silent_receiver() -> Receiver {
 /// The watch file with the same wallets, whose engine is the real one, and a receiver of silent payments.
 fn watch_file(cold: &ScriptBuf) -> String {
     format!(
-        "[[watch]]\nname = \"Shop\"\ndescriptor = \"wpkh([73c5da0a/84'/0'/0']{}/<0;1>/*)\"\n[[watch]]\n\
+        "[[channel]]\nname = \"shop\"\nkind = \"command\"\ncommand = [\"/bin/true\"]\n\
+         [[watch]]\nname = \"Shop\"\ndescriptor = \"wpkh([73c5da0a/84'/0'/0']{}/<0;1>/*)\"\nchannels = [\"shop\"]\n\
+         invoices = [\"underpaid\", \"paid\", \"expired\", \"confirmed\", \"taken-back\"]\n[[watch]]\n\
          name = \"Cold\"\nscript = \"{}\"\ncold = true\n[[watch]]\nname = \"Silent\"\nsilent-payment = \"{}\"\n",
         tpub(),
         cold.to_hex_string(),
@@ -311,13 +314,13 @@ impl Served {
             clock: start.clock,
         };
         let node = Some(Arc::clone(&core) as Arc<dyn Node>);
-        let api = Api::new(Arc::clone(&index), node, wallets, state, settings).unwrap();
+        let api = Api::new(Arc::clone(&index), node, wallets, state.clone(), settings).unwrap();
         let listener = Listener { name: "watch-api".into(), transport: Transport::Tcp, proxy: Proxy::Off, limits: () };
         let (stop, stopped) = oneshot::channel::<()>();
         runtime.spawn(api.serve(vec![(socket, listener)], Duration::ZERO, async { drop(stopped.await) }));
         let agent =
             ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build().new_agent();
-        Self { index, core, port, agent, folder, engine, _stop: stop, _runtime: runtime }
+        Self { index, core, port, agent, folder, state, engine, _stop: stop, _runtime: runtime }
     }
 
     pub(crate) fn sync(&self) {
