@@ -280,9 +280,8 @@ impl Layout {
     /// Returns the form of a script: one of those that were new when it was first used.
     pub(super) fn form(&self, script: Script) -> Form {
         let epoch = match script.class {
-            FILLING_CLASS | NEVER_CLASS => 0,
             COINBASE_CLASS if script.number < POOLS => FIRST_EPOCH_OF_POOLS,
-            COINBASE_CLASS => 0,
+            COINBASE_CLASS | FILLING_CLASS | NEVER_CLASS => 0,
             class => self.classes.first_epoch(class.into(), script.number),
         };
         MAINNET[epoch].form(keyed(self.seed ^ 0x666f_726d ^ u64::from(script.class) << 40, script.number))
