@@ -269,13 +269,6 @@ pub(super) const MAINNET: [Epoch; 9] = [
     },
 ];
 
-impl Counts {
-    /// Returns their sum.
-    pub(super) fn sum(&self) -> usize {
-        self.inside + self.waiting.iter().sum::<usize>()
-    }
-}
-
 impl Epoch {
     /// Returns the transactions of a cell.
     pub(super) fn cell_txs(&self) -> usize {
@@ -310,12 +303,16 @@ impl Epoch {
 mod tests {
     use super::*;
 
+    fn sum(counts: &Counts) -> usize {
+        counts.inside + counts.waiting.iter().sum::<usize>()
+    }
+
     #[test]
     fn every_input_has_an_output_and_the_chain_has_the_size_of_mainnet() {
         for epoch in MAINNET {
             let inputs: usize = epoch.shapes.iter().map(|shape| shape.count * shape.inputs).sum();
-            assert_eq!(epoch.inputs.sum(), inputs);
-            assert!(epoch.outputs.sum() + epoch.data <= epoch.cell_outputs());
+            assert_eq!(sum(&epoch.inputs), inputs);
+            assert!(sum(&epoch.outputs) + epoch.data <= epoch.cell_outputs());
             assert_eq!(epoch.inputs.inside, epoch.outputs.inside);
             // No queue becomes shorter.
             assert!(epoch.inputs.waiting.iter().zip(epoch.outputs.waiting).all(|(spent, funded)| *spent <= funded));

@@ -138,7 +138,10 @@ impl Asked {
             // While the index is built, headers are the node's.
             None => match self.facts(at) {
                 Some(facts) => facts,
-                None => return Ok(sleep(POLL)),
+                None => {
+                    sleep(POLL);
+                    return Ok(());
+                }
             },
         };
         *known = Some(Arc::clone(&facts));
@@ -171,7 +174,10 @@ impl Asked {
             let answers: std::result::Result<Vec<Value>, Value> = answers.iter().cloned().collect();
             match answers {
                 Ok(answers) => facts.prove(script, &answers),
-                Err(refused) if refused.to_string().contains("indexing, ") => return Ok(sleep(POLL)),
+                Err(refused) if refused.to_string().contains("indexing, ") => {
+                    sleep(POLL);
+                    return Ok(());
+                }
                 Err(refused) => panic!("{script:x} at {:?}: {refused}", facts.tip),
             }
             self.answers.fetch_add(1, Ordering::Relaxed);

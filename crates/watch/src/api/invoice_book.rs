@@ -361,7 +361,7 @@ fn checked(mut order: Order) -> Result<Order, Failure> {
         return Err(Failure::bad_request(format!("\"confirmations\" must be 1 to {CONFIRMATIONS_MAX}")));
     }
     if order.label.as_ref().is_some_and(|label| label.chars().count() > INVOICE_LABEL_CHARS_MAX) {
-        return Err(Failure::bad_request(format!("\"label\" may have {} characters", INVOICE_LABEL_CHARS_MAX)));
+        return Err(Failure::bad_request(format!("\"label\" may have {INVOICE_LABEL_CHARS_MAX} characters")));
     }
     order.label = order.label.filter(|label| !label.is_empty());
     Ok(order)

@@ -31,16 +31,16 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [a, b, c, d, e, f, ..] = address.segments();
-    if [a, b, c, d, e, f] == [0x64, 0xff9b, 0, 0, 0, 0] {
+    let (segments, octets) = (address.segments(), address.octets());
+    if segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0] {
         // A translator to IPv4 (RFC 6052), which hosts without IPv4 depend on.
-        let [.., w, x, y, z] = address.octets();
-        return is_public_v4(Ipv4Addr::new(w, x, y, z));
+        return is_public_v4(Ipv4Addr::from_octets(*octets.last_chunk().expect("sixteen bytes")));
     }
-    let is_global = a & 0xe000 == 0x2000;
-    let is_of_protocols = a == 0x2001 && b < 0x200;
-    let is_of_documentation = [a, b] == [0x2001, 0xdb8] || (a == 0x3fff && b < 0x1000);
-    let is_6to4 = a == 0x2002;
+    let [first, second, ..] = segments;
+    let is_global = first & 0xe000 == 0x2000;
+    let is_of_protocols = first == 0x2001 && second < 0x200;
+    let is_of_documentation = [first, second] == [0x2001, 0xdb8] || (first == 0x3fff && second < 0x1000);
+    let is_6to4 = first == 0x2002;
     is_global && !is_of_protocols && !is_of_documentation && !is_6to4
 }
 
