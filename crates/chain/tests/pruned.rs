@@ -150,7 +150,7 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
     let is_old = |coin: &&Coin| coin.spendable_from < first_kept && coin.output.script_pubkey.is_p2wpkh();
     let old_coin = chain.coins().find(is_old).unwrap().clone();
     let paid = chain.wallet().foreign_address(3).script_pubkey();
-    let spend = chain.spend(&[old_coin.clone()], &[Payment::to_script(paid, 1_000)]);
+    let spend = chain.spend(std::slice::from_ref(&old_coin), &[Payment::to_script(paid, 1_000)]);
     let block = chain.mine_block().clone();
     let raw = block.txdata.iter().find(|transaction| transaction.compute_txid() == spend).unwrap().clone();
     node.rpc("sendrawtransaction", json!([serialize_hex(&raw), 0, "21000000"])).unwrap();

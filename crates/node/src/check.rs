@@ -86,6 +86,26 @@ fn check(address: &str, chain: &ChainInfo, net: NetworkInfo, wanted: Network) ->
     Ok(NodeFacts { version: net.version, user_agent: net.subversion, blocks: chain.blocks, kept: chain.pruning.kept() })
 }
 
+#[derive(Deserialize)]
+struct Announced {
+    #[serde(default)]
+    localaddresses: Vec<LocalAddress>,
+}
+
+#[derive(Deserialize)]
+struct LocalAddress {
+    port: u16,
+}
+
+/// Asks the node for the ports that it announces to its peers.
+///
+/// # Errors
+/// The node does not answer.
+pub fn announced_ports(rpc: &Rpc) -> SourceResult<Vec<u16>> {
+    let Announced { localaddresses } = rpc.call_quick("getnetworkinfo", &json!([])).map_err(to_source_error)?;
+    Ok(localaddresses.into_iter().map(|local| local.port).collect())
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -136,5 +156,14 @@ mod tests {
             let network = network_named(chain).unwrap();
             assert_eq!(verdict(&info, 310_000, network).unwrap().blocks, 5);
         }
+    }
+
+    #[test]
+    fn addresses_that_a_node_announces_have_ports() {
+        let text = r#"{"version":310000,"localaddresses":[{"address":"192.0.2.7","port":8335,"score":1}]}"#;
+        let Announced { localaddresses } = serde_json::from_str(text).unwrap();
+        assert_eq!(localaddresses.iter().map(|local| local.port).collect::<Vec<_>>(), [8335]);
+        let Announced { localaddresses } = serde_json::from_str(r#"{"version":310000}"#).unwrap();
+        assert!(localaddresses.is_empty());
     }
 }

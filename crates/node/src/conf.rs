@@ -17,8 +17,6 @@ use bitcoin::Network;
 use crate::blk::{NETWORKS, TESTNET5, network_flag, unserved_chain};
 use crate::error::{permanent, unreadable_conf};
 
-pub use peer_ports::announced_ports;
-
 /// Name of the configuration file in the data folder.
 const CONF_NAME: &str = "bitcoin.conf";
 /// Number of included files that are read. Includes inside them are ignored, as in Core.

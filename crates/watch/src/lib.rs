@@ -47,7 +47,7 @@ mod service;
 pub use engine::{Engine, WatchView};
 pub use error::{Error, Result};
 pub use file::{
-    ChannelKind, ChannelName, ChannelSettings, Directions, FileError, InvoiceNews, Source, WatchFile, WatchName,
+    ChannelKind, ChannelName, ChannelSettings, Directions, FileError, InvoiceChange, Source, WatchFile, WatchName,
     WatchSettings,
 };
 pub use invoice::BeyondGap;

@@ -22,7 +22,7 @@ use crate::api::{Branch, BranchScripts, Following, Origin, Wallets};
 use crate::channel::{Channels, Clock, Message, Outcome, Surroundings};
 use crate::engine::{Engine, WatchView};
 use crate::error::{Error, Result};
-use crate::file::{ChannelName, ChannelSettings, InvoiceNews, Source, WatchFile, WatchName, WatchSettings};
+use crate::file::{ChannelName, ChannelSettings, InvoiceChange, Source, WatchFile, WatchName, WatchSettings};
 use crate::limits::{API_STREAM_LAG_MAX, GAP_MIN};
 use crate::notice::{Health, Notice, NoticeId, NoticeKind};
 use crate::outbox::{ChannelStatus, OpenChannel, Outbox, Render, render};
@@ -91,13 +91,13 @@ struct Running {
     /// The watched scripts; `None` until they are read for the first time.
     scripts: RwLock<Option<Arc<Scripts>>>,
     /// Everything that readers follow. Held while `scripts` changes, so that nobody begins in between.
-    told: Mutex<Told>,
+    followed: Mutex<Followed>,
     /// The outboxes of the file's channels.
     outbox: Mutex<Option<Arc<Outbox>>>,
 }
 
-/// The chain as the engine has told it.
-struct Told {
+/// The chain as the engine has followed it.
+struct Followed {
     /// The last snapshot; `None` while nothing is announced.
     at: Option<Arc<Snapshot>>,
     /// Scripts that were found, in this order.
@@ -207,7 +207,11 @@ impl Watches {
             waiting: Mutex::default(),
             views: Mutex::default(),
             scripts: RwLock::default(),
-            told: Mutex::new(Told { at: None, found: Vec::new(), updates: broadcast::Sender::new(API_STREAM_LAG_MAX) }),
+            followed: Mutex::new(Followed {
+                at: None,
+                found: Vec::new(),
+                updates: broadcast::Sender::new(API_STREAM_LAG_MAX),
+            }),
             outbox: Mutex::default(),
             state,
         });
@@ -351,11 +355,11 @@ impl Wallets for Watches {
         }
     }
 
-    fn channels_for(&self, watch: &WatchName, news: InvoiceNews) -> Vec<ChannelName> {
+    fn channels_for(&self, watch: &WatchName, change: InvoiceChange) -> Vec<ChannelName> {
         let file = self.file();
         let settings = file.watches.into_iter().find(|settings| settings.name == *watch);
         settings
-            .filter(|settings| settings.invoices.contains(&news))
+            .filter(|settings| settings.invoices.contains(&change))
             .map(|settings| settings.channels)
             .unwrap_or_default()
     }
@@ -369,18 +373,18 @@ impl Wallets for Watches {
     fn follow(&self) -> Option<Following> {
         let of_index = || Following::of_index(&self.inner.index);
         let Some(running) = self.running() else { return of_index() };
-        let told = running.told.lock();
-        let found = told.found.len();
-        match &told.at {
-            Some(at) => Some(Following { at: Arc::clone(at), updates: told.updates.subscribe(), found }),
+        let followed = running.followed.lock();
+        let found = followed.found.len();
+        match &followed.at {
+            Some(at) => Some(Following { at: Arc::clone(at), updates: followed.updates.subscribe(), found }),
             None => of_index().map(|following| Following { found, ..following }),
         }
     }
 
     fn found_since(&self, known: usize) -> Vec<ScriptHash> {
         let Some(running) = self.running() else { return Vec::new() };
-        let told = running.told.lock();
-        told.found.get(known..).unwrap_or_default().to_vec()
+        let followed = running.followed.lock();
+        followed.found.get(known..).unwrap_or_default().to_vec()
     }
 }
 
@@ -516,7 +520,7 @@ impl Running {
             if let Some(reason) = held_back(&self.index, self.network) {
                 *self.waiting.lock() = Some(reason);
                 // A snapshot keeps replaced files on the disk.
-                self.told.lock().at = None;
+                self.followed.lock().at = None;
                 tokio::time::sleep(PAUSE).await;
                 // What came meanwhile is in the next snapshot.
                 updates = self.index.updates();
@@ -610,13 +614,13 @@ impl Running {
         let Some(update) = update else { return Ok(Left::default()) };
         let announced = engine.update(&update, now())?;
         let (views, found) = (engine.watches(), engine.take_found());
-        let mut told = self.told.lock();
+        let mut followed = self.followed.lock();
         self.publish_scripts(&engine, &views);
-        told.found.extend(found);
-        told.at = Some(Arc::clone(&update.snapshot));
+        followed.found.extend(found);
+        followed.at = Some(Arc::clone(&update.snapshot));
         // Nobody may listen.
-        let _ = told.updates.send(update);
-        drop(told);
+        let _ = followed.updates.send(update);
+        drop(followed);
         *self.views.lock() = views;
         if let Some(last) = announced.last() {
             self.announce(last.seq);

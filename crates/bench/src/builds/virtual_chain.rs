@@ -73,10 +73,10 @@ struct Built {
 /// The most disk and memory while something ran, as sampled.
 #[derive(Debug, Clone, Copy, Default)]
 struct Peaks {
-    disk_bytes: u64,
+    disk: u64,
     /// Without mapped files.
-    own_bytes: u64,
-    resident_bytes: u64,
+    own: u64,
+    resident: u64,
 }
 
 /// Figures of opening an index.
@@ -188,10 +188,10 @@ fn sampled<T>(folder: &Path, work: impl FnOnce() -> T) -> Result<(T, Peaks)> {
         let sampler = scope.spawn(|| {
             let mut peaks = Peaks::default();
             while !is_done.load(Ordering::Relaxed) {
-                peaks.disk_bytes = peaks.disk_bytes.max(disk_bytes(folder)?);
+                peaks.disk = peaks.disk.max(disk_bytes(folder)?);
                 let usage = Usage::of(std::process::id())?;
-                peaks.own_bytes = peaks.own_bytes.max(usage.own_bytes);
-                peaks.resident_bytes = usage.resident_bytes_max;
+                peaks.own = peaks.own.max(usage.own_bytes);
+                peaks.resident = usage.resident_bytes_max;
                 std::thread::sleep(SAMPLE_EVERY);
             }
             Ok::<_, anyhow::Error>(peaks)
@@ -222,7 +222,7 @@ impl Built {
         let meaning = "From an empty folder. The CPU time for a transaction is without that of making the blocks, \
                        measured thread by thread. Disk and memory (without mapped files) sampled every 100 ms.";
         let mut table = Table::new("Build", meaning, TableLayout::OneServer, columns);
-        let (index, disk) = (self.index_bytes as f64, self.peaks.disk_bytes as f64);
+        let (index, disk) = (self.index_bytes as f64, self.peaks.disk as f64);
         let (cpu, chain_cpu) = (self.cpu.as_secs_f64(), self.chain_cpu.as_secs_f64());
         let cells = [
             Cell::count(self.report.scripts),
@@ -234,8 +234,8 @@ impl Built {
             Cell::number(index / txs as f64),
             Cell::number(disk),
             Cell::number(disk / index),
-            Cell::count(self.peaks.own_bytes),
-            Cell::count(self.peaks.resident_bytes),
+            Cell::count(self.peaks.own),
+            Cell::count(self.peaks.resident),
         ];
         table.push(format!("{txs} transactions"), cells);
         table

@@ -130,7 +130,7 @@ impl Encoder {
         out.extend_from_slice(&height.to_le_bytes()[..3]);
         out.extend_from_slice(self.noise.piece(keyed(self.layout.seed, height), 20));
         out.extend([0xff; 4]);
-        let outputs = self.layout.coinbase_outputs(height);
+        let outputs = Layout::coinbase_outputs(height);
         put_size(out, usize::try_from(outputs).expect("few outputs") + 1);
         for vout in 0..outputs {
             self.output(OutPlace::Coinbase { height, vout }, out);
@@ -145,18 +145,15 @@ impl Encoder {
 
     fn output(&self, place: OutPlace, out: &mut Vec<u8>) {
         out.extend(self.layout.value(place).to_le_bytes());
-        match self.layout.script(place) {
-            Some(script) => {
-                let known = Known::of(&self.layout, script);
-                out.push(known.script_pubkey_len());
-                known.put_script_pubkey(out);
-            }
-            None => {
-                out.push(42);
-                out.extend(DATA);
-                let random = if let OutPlace::Cell { cell, output } = place { cell << 12 | output as u64 } else { 0 };
-                out.extend_from_slice(self.noise.piece(keyed(self.layout.seed ^ 2, random), 40));
-            }
+        if let Some(script) = self.layout.script(place) {
+            let known = Known::of(&self.layout, script);
+            out.push(known.script_pubkey_len());
+            known.put_script_pubkey(out);
+        } else {
+            out.push(42);
+            out.extend(DATA);
+            let random = if let OutPlace::Cell { cell, output } = place { (cell << 12) | output as u64 } else { 0 };
+            out.extend_from_slice(self.noise.piece(keyed(self.layout.seed ^ 2, random), 40));
         }
     }
 

@@ -88,7 +88,7 @@ impl Layout {
     }
 
     /// Returns the number of outputs of a coinbase that pay scripts.
-    pub(super) fn coinbase_outputs(&self, height: u64) -> u64 {
+    pub(super) fn coinbase_outputs(height: u64) -> u64 {
         if height <= FILLING_BLOCKS { FILLING_OUTPUTS_ALL } else { 1 }
     }
 

@@ -42,7 +42,7 @@ impl Classes {
         let place = |bits| self.permutation(class, bits, number >> bits).apply(number & ((1 << bits) - 1));
         match *reuse {
             Reuse::Times { uses: 1, .. } => number,
-            Reuse::Times { uses, bits } => number >> bits << bits | place(bits) / uses,
+            Reuse::Times { uses, bits } => (number >> bits << bits) | (place(bits) / uses),
             Reuse::Always { scripts } => place(ALWAYS_BITS) % scripts,
         }
     }

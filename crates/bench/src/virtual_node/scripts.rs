@@ -86,7 +86,9 @@ impl Known {
             Form::P2tr => [&[0x51, 32], payload, &[], &[], &[]],
             Form::Multisig => [&[0x51, 33, self.parity()], payload, &[33, 2], payload, &[0x52, 0xae]],
         };
-        parts.into_iter().for_each(|part| out.extend_from_slice(part));
+        for part in parts {
+            out.extend_from_slice(part);
+        }
     }
 
     /// Returns the length of the scriptPubKey.

@@ -27,7 +27,7 @@ fn node(seed: u64, txs: u64) -> VirtualNode {
 fn scripts(node: &VirtualNode) -> BTreeSet<Script> {
     let layout = node.layout();
     let coinbases = (1..layout.blocks())
-        .flat_map(|height| (0..layout.coinbase_outputs(height)).map(move |vout| OutPlace::Coinbase { height, vout }));
+        .flat_map(|height| (0..Layout::coinbase_outputs(height)).map(move |vout| OutPlace::Coinbase { height, vout }));
     let cells = (0..layout.cells()).flat_map(|cell| {
         let outputs = layout.order(cell).outputs.len();
         (0..outputs).map(move |output| OutPlace::Cell { cell, output })

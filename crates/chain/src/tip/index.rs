@@ -342,8 +342,8 @@ impl Index {
         self.updates.subscribe()
     }
 
-    /// Waits for the next update; `None` once the index has ended. Where a slow receiver has missed some, one stands for
-    /// these and all until now: it touches every script, and none that comes after it is older.
+    /// Waits for the next update; `None` once the index has ended. Where a slow receiver has missed some, one stands
+    /// for these and all until now: it touches every script, and none that comes after it is older.
     pub async fn next_update(&self, updates: &mut broadcast::Receiver<Arc<Update>>) -> Option<Arc<Update>> {
         loop {
             match updates.recv().await {

@@ -1,16 +1,12 @@
-//! Ports at which the node listens for peers: those of its configuration, and those that it announces itself. The
-//! command line of a running node is not known, so neither list is complete.
+//! Ports at which the node listens for peers, by its configuration. The command line of a running node is not known, so
+//! the list may not be complete.
 //!
-//! Source: Core's `src/init.cpp` (`-port`, `-bind`, `-whitebind`), `src/chainparamsbase.cpp`, `src/kernel/chainparams.cpp`
-//! (`nDefaultPort`).
+//! Source: Core's `src/init.cpp` (`-port`, `-bind`, `-whitebind`), `src/chainparamsbase.cpp`,
+//! `src/kernel/chainparams.cpp` (`nDefaultPort`).
 
-use birdhouse_chain::source::SourceResult;
 use bitcoin::Network;
-use serde::Deserialize;
-use serde_json::json;
 
 use super::Conf;
-use crate::rpc::{Rpc, to_source_error};
 
 /// Returns the ports of a configuration, or the network's where it names none: each with the next one, at which a node
 /// takes connections from Tor.
@@ -43,28 +39,7 @@ fn default_port(network: Network) -> u16 {
     }
 }
 
-#[derive(Deserialize)]
-struct Announced {
-    #[serde(default)]
-    localaddresses: Vec<LocalAddress>,
-}
-
-#[derive(Deserialize)]
-struct LocalAddress {
-    port: u16,
-}
-
-/// Asks the node for the ports that it announces to its peers.
-///
-/// # Errors
-/// The node does not answer.
-pub fn announced_ports(rpc: &Rpc) -> SourceResult<Vec<u16>> {
-    let Announced { localaddresses } = rpc.call_quick("getnetworkinfo", &json!([])).map_err(to_source_error)?;
-    Ok(localaddresses.into_iter().map(|local| local.port).collect())
-}
-
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -78,14 +53,5 @@ mod tests {
         let bound =
             "[regtest]\nbind=0.0.0.0\nbind=127.0.0.1:7=onion\nbind=[::1]:8\nbind=::1\nwhitebind=noban@10.0.0.1:9";
         assert_eq!(found(bound, Network::Regtest), [7, 8, 9, 18_444, 18_445]);
-    }
-
-    #[test]
-    fn addresses_that_a_node_announces_have_ports() {
-        let text = r#"{"version":310000,"localaddresses":[{"address":"192.0.2.7","port":8335,"score":1}]}"#;
-        let Announced { localaddresses } = serde_json::from_str(text).unwrap();
-        assert_eq!(localaddresses.iter().map(|local| local.port).collect::<Vec<_>>(), [8335]);
-        let Announced { localaddresses } = serde_json::from_str(r#"{"version":310000}"#).unwrap();
-        assert!(localaddresses.is_empty());
     }
 }

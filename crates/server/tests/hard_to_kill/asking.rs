@@ -133,16 +133,10 @@ impl Asked {
 
     fn ask(&self, client: &mut Client, known: &mut Option<Arc<Facts>>, rng: &mut Rng) -> Result<()> {
         let at = tip(client)?;
-        let facts = match known.take().filter(|facts| facts.tip == at) {
-            Some(facts) => facts,
-            // While the index is built, headers are the node's.
-            None => match self.facts(at) {
-                Some(facts) => facts,
-                None => {
-                    sleep(POLL);
-                    return Ok(());
-                }
-            },
+        // While the index is built, headers are the node's.
+        let Some(facts) = known.take().filter(|facts| facts.tip == at).or_else(|| self.facts(at)) else {
+            sleep(POLL);
+            return Ok(());
         };
         *known = Some(Arc::clone(&facts));
         self.ask_scripts(client, &facts, rng)?;

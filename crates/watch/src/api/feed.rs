@@ -1,9 +1,9 @@
 //! Streams of changes ([Server-Sent Events](https://html.spec.whatwg.org/multipage/server-sent-events.html)).
 //!
 //! A stream of wallets goes from state to state: what it sends is the difference of the last snapshot that its client
-//! knows and the next one. Updates come from the watches, which know by then the scripts that an update made known, such
-//! as those of silent payments. The id of an event is that of the last `ChainTip`, which comes after all changes of its
-//! block, so a client that comes back with it misses nothing. It may be announced again what was unconfirmed.
+//! knows and the next one. Updates come from the watches, which know by then the scripts that an update made known,
+//! such as those of silent payments. The id of an event is that of the last `ChainTip`, which comes after all changes
+//! of its block, so a client that comes back with it misses nothing. It may be announced again what was unconfirmed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

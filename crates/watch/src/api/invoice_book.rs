@@ -339,7 +339,7 @@ fn notice(
     wallets: &dyn Wallets,
     now: u64,
 ) -> Option<Routed> {
-    let state = standing.state.news(before)?;
+    let state = standing.state.change_from(before)?;
     let channels = wallets.channels_for(&invoice.watch, state);
     if channels.is_empty() {
         return None;

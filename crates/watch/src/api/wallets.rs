@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
 use crate::api::failure::Failure;
-use crate::file::{ChannelName, InvoiceNews, WatchName};
+use crate::file::{ChannelName, InvoiceChange, WatchName};
 use crate::invoice::Reserve;
 
 /// The watched wallets at any time.
@@ -31,8 +31,8 @@ pub trait Wallets: Send + Sync {
     }
 
     /// Returns the channels of a watch for a change of an invoice; none where the watch does not ask for it.
-    fn channels_for(&self, watch: &WatchName, news: InvoiceNews) -> Vec<ChannelName> {
-        let _ = (watch, news);
+    fn channels_for(&self, watch: &WatchName, change: InvoiceChange) -> Vec<ChannelName> {
+        let _ = (watch, change);
         Vec::new()
     }
 

@@ -304,7 +304,7 @@ impl Watched {
             let open = self.read_again(moment.at, *txid, open, place)?;
             let lines = open.lines.clone();
             let spends = open.spends.clone();
-            let news = if open.announced.is_none() { News::Payment } else { News::OfKnown };
+            let subject = if open.announced.is_none() { Subject::Payment } else { Subject::OfKnown };
             let next = if is_first {
                 Step { open: step_silently(open, place, rules), announced: Vec::new() }
             } else {
@@ -314,7 +314,7 @@ impl Watched {
                 let is_gone =
                     matches!(kind, NoticeKind::Reorganised | NoticeKind::Replaced { .. } | NoticeKind::Dropped);
                 let announced =
-                    Announced { txid: Some(*txid), kind, news, block, lines: lines.clone(), spends: spends.clone() };
+                    Announced { txid: Some(*txid), kind, subject, block, lines: lines.clone(), spends: spends.clone() };
                 if is_gone { gone.push(announced) } else { here.push(announced) }
             }
             if known != next.open.as_ref() {
@@ -480,10 +480,10 @@ impl Source {
 
 /// The part of an update that a notice tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
+enum Subject {
     /// A payment of which nothing was announced before.
     Payment,
-    /// What became of one that was announced before.
+    /// One that was announced before.
     OfKnown,
 }
 
@@ -492,7 +492,7 @@ enum News {
 struct Announced {
     txid: Option<Txid>,
     kind: NoticeKind,
-    news: News,
+    subject: Subject,
     block: Option<BlockId>,
     lines: Lines,
     spends: Vec<OutPoint>,
@@ -505,7 +505,7 @@ fn digest(all: &[Announced]) -> Announced {
     let mut amounts = Amounts::default();
     let mut counted = BTreeSet::new();
     let is_here = |announced: &&Announced| matches!(announced.kind, NoticeKind::Seen | NoticeKind::Confirmed { .. });
-    let is_new = |announced: &&Announced| announced.news == News::Payment && is_here(announced);
+    let is_new = |announced: &&Announced| announced.subject == Subject::Payment && is_here(announced);
     for announced in all.iter().filter(is_new).filter(|announced| counted.insert(announced.txid)) {
         amounts.received += announced.lines.amounts.received;
         amounts.spent += announced.lines.amounts.spent;
@@ -517,7 +517,7 @@ fn digest(all: &[Announced]) -> Announced {
 }
 
 fn digest_of(kind: NoticeKind, lines: Lines) -> Announced {
-    Announced { txid: None, kind, news: News::Payment, block: None, lines, spends: Vec::new() }
+    Announced { txid: None, kind, subject: Subject::Payment, block: None, lines, spends: Vec::new() }
 }
 
 /// The place of a transaction in a snapshot.
@@ -582,7 +582,7 @@ mod tests {
     fn announced(number: u8, kind: NoticeKind, received: u64) -> Announced {
         let lines = Lines { amounts: Amounts { received, spent: 0 }, ..Lines::default() };
         let txid = Some(Txid::from_byte_array([number; 32]));
-        Announced { txid, kind, news: News::Payment, block: None, lines, spends: Vec::new() }
+        Announced { txid, kind, subject: Subject::Payment, block: None, lines, spends: Vec::new() }
     }
 
     #[test]
@@ -593,7 +593,7 @@ mod tests {
             announced(2, NoticeKind::Seen, 50),
             announced(2, NoticeKind::Confirmed { confirmations: 1 }, 50),
             announced(3, NoticeKind::Dropped, 7),
-            Announced { news: News::OfKnown, ..announced(4, NoticeKind::Confirmed { confirmations: 1 }, 9) },
+            Announced { subject: Subject::OfKnown, ..announced(4, NoticeKind::Confirmed { confirmations: 1 }, 9) },
         ];
         let Announced { kind, lines, .. } = digest(&all);
         assert_eq!((kind, lines.amounts.received), (NoticeKind::Digest { transactions: 4, is_past: false }, 50));

@@ -7,4 +7,4 @@ mod settings;
 
 pub use names::{ChannelName, WatchName};
 pub use parse::FileError;
-pub use settings::{ChannelKind, ChannelSettings, Directions, InvoiceNews, Source, WatchFile, WatchSettings};
+pub use settings::{ChannelKind, ChannelSettings, Directions, InvoiceChange, Source, WatchFile, WatchSettings};

@@ -9,7 +9,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::file::names::{ChannelName, WatchName};
-use crate::file::settings::{ChannelKind, ChannelSettings, Directions, InvoiceNews, Source, WatchFile, WatchSettings};
+use crate::file::settings::{
+    ChannelKind, ChannelSettings, Directions, InvoiceChange, Source, WatchFile, WatchSettings,
+};
 use crate::limits::{
     CHANNELS_MAX, CONFIRMATIONS_MAX, GAP_DEFAULT, GAP_MAX, LEVELS_MAX, NAME_CHARS_MAX, SCRIPT_CHARS_MAX, WATCHES_MAX,
 };
@@ -105,7 +107,7 @@ struct RawWatch {
     #[serde(default)]
     cold: bool,
     #[serde(default)]
-    invoices: Vec<InvoiceNews>,
+    invoices: Vec<InvoiceChange>,
     #[serde(default)]
     channels: Vec<String>,
 }

@@ -113,7 +113,7 @@ pub struct WatchSettings {
     /// True for a wallet from which nobody should spend: a spend has the highest priority.
     pub is_cold: bool,
     /// Changes of its invoices that are announced.
-    pub invoices: Vec<InvoiceNews>,
+    pub invoices: Vec<InvoiceChange>,
     /// Channels for its notices.
     pub channels: Vec<ChannelName>,
 }
@@ -121,7 +121,7 @@ pub struct WatchSettings {
 /// A change of an invoice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum InvoiceNews {
+pub enum InvoiceChange {
     /// The amount came in time.
     Paid,
     /// Less than the amount came, and there is time left.

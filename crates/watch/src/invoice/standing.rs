@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::InvoiceNews;
+use crate::file::InvoiceChange;
 
 /// Terms of an invoice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(crate) struct Standing {
 
 impl InvoiceState {
     /// Returns the news of a change from another state; `None` where nothing is to be announced.
-    pub(crate) fn news(self, before: Self) -> Option<InvoiceNews> {
+    pub(crate) fn change_from(self, before: Self) -> Option<InvoiceChange> {
         let rank = |state: Self| match state {
             Self::Unpaid | Self::Underpaid | Self::Expired => 0,
             Self::Paid | Self::Overpaid => 1,
@@ -72,11 +72,11 @@ impl InvoiceState {
         };
         match (rank(before).cmp(&rank(self)), self) {
             _ if before == self => None,
-            (Ordering::Greater, _) | (_, Self::Unpaid) => Some(InvoiceNews::TakenBack),
-            (Ordering::Less, Self::Confirmed) => Some(InvoiceNews::Confirmed),
-            (Ordering::Less, _) => Some(InvoiceNews::Paid),
-            (Ordering::Equal, Self::Underpaid) => Some(InvoiceNews::Underpaid),
-            (Ordering::Equal, Self::Expired) => Some(InvoiceNews::Expired),
+            (Ordering::Greater, _) | (_, Self::Unpaid) => Some(InvoiceChange::TakenBack),
+            (Ordering::Less, Self::Confirmed) => Some(InvoiceChange::Confirmed),
+            (Ordering::Less, _) => Some(InvoiceChange::Paid),
+            (Ordering::Equal, Self::Underpaid) => Some(InvoiceChange::Underpaid),
+            (Ordering::Equal, Self::Expired) => Some(InvoiceChange::Expired),
             (Ordering::Equal, Self::Paid | Self::Overpaid | Self::Confirmed) => None,
         }
     }
@@ -212,20 +212,20 @@ mod tests {
         use InvoiceState::{Confirmed, Expired, Overpaid, Paid, Underpaid, Unpaid};
         let rows = [
             (Unpaid, Unpaid, None),
-            (Unpaid, Underpaid, Some(InvoiceNews::Underpaid)),
-            (Underpaid, Paid, Some(InvoiceNews::Paid)),
-            (Unpaid, Overpaid, Some(InvoiceNews::Paid)),
+            (Unpaid, Underpaid, Some(InvoiceChange::Underpaid)),
+            (Underpaid, Paid, Some(InvoiceChange::Paid)),
+            (Unpaid, Overpaid, Some(InvoiceChange::Paid)),
             (Paid, Overpaid, None),
-            (Overpaid, Confirmed, Some(InvoiceNews::Confirmed)),
-            (Unpaid, Confirmed, Some(InvoiceNews::Confirmed)),
-            (Confirmed, Paid, Some(InvoiceNews::TakenBack)),
-            (Paid, Unpaid, Some(InvoiceNews::TakenBack)),
-            (Paid, Expired, Some(InvoiceNews::TakenBack)),
-            (Underpaid, Unpaid, Some(InvoiceNews::TakenBack)),
-            (Unpaid, Expired, Some(InvoiceNews::Expired)),
+            (Overpaid, Confirmed, Some(InvoiceChange::Confirmed)),
+            (Unpaid, Confirmed, Some(InvoiceChange::Confirmed)),
+            (Confirmed, Paid, Some(InvoiceChange::TakenBack)),
+            (Paid, Unpaid, Some(InvoiceChange::TakenBack)),
+            (Paid, Expired, Some(InvoiceChange::TakenBack)),
+            (Underpaid, Unpaid, Some(InvoiceChange::TakenBack)),
+            (Unpaid, Expired, Some(InvoiceChange::Expired)),
         ];
-        for (before, now, news) in rows {
-            assert_eq!(now.news(before), news, "{before:?} {now:?}");
+        for (before, now, change) in rows {
+            assert_eq!(now.change_from(before), change, "{before:?} {now:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use bitcoin::Txid;
 use serde::{Deserialize, Serialize};
 
 use super::text;
-use crate::file::InvoiceNews;
+use crate::file::InvoiceChange;
 
 /// The change that a notice tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub struct InvoiceNotice {
     /// Id of the invoice, in hexadecimal.
     pub invoice: String,
     /// The change.
-    pub state: InvoiceNews,
+    pub state: InvoiceChange,
     /// Words for the customer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,

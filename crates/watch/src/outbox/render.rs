@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::channel::{Message, Priority};
-use crate::file::InvoiceNews;
+use crate::file::InvoiceChange;
 use crate::notice::{Amounts, InvoiceNotice, Notice, NoticeKind};
 
 /// Returns the message of a notice. A click opens the transaction below an address, as `https://explorer.example.org`.
@@ -47,7 +47,7 @@ fn title(notice: &Notice) -> String {
 fn priority(kind: &NoticeKind) -> Priority {
     match kind {
         NoticeKind::Replaced { .. } | NoticeKind::Dropped | NoticeKind::Reorganised => Priority::High,
-        NoticeKind::Invoice(invoice) if invoice.state == InvoiceNews::TakenBack => Priority::High,
+        NoticeKind::Invoice(invoice) if invoice.state == InvoiceChange::TakenBack => Priority::High,
         NoticeKind::Health(health) if !health.is_over => Priority::High,
         _ => Priority::Usual,
     }
@@ -105,11 +105,11 @@ fn line(notice: &Notice, amounts: impl Fn(&Amounts) -> String, balance: impl Fn(
 fn invoice_line(invoice: &InvoiceNotice, what: &str) -> String {
     let name = invoice.label.as_deref().unwrap_or(&invoice.invoice);
     match invoice.state {
-        InvoiceNews::Paid => format!("invoice {name} is paid, {what}"),
-        InvoiceNews::Underpaid => format!("invoice {name} is paid in part, {what}"),
-        InvoiceNews::Confirmed => format!("invoice {name} is paid and confirmed, {what}"),
-        InvoiceNews::Expired => format!("invoice {name} has expired"),
-        InvoiceNews::TakenBack => format!("a payment of invoice {name} was taken back"),
+        InvoiceChange::Paid => format!("invoice {name} is paid, {what}"),
+        InvoiceChange::Underpaid => format!("invoice {name} is paid in part, {what}"),
+        InvoiceChange::Confirmed => format!("invoice {name} is paid and confirmed, {what}"),
+        InvoiceChange::Expired => format!("invoice {name} has expired"),
+        InvoiceChange::TakenBack => format!("a payment of invoice {name} was taken back"),
     }
 }
 
@@ -180,11 +180,11 @@ mod tests {
             let kind = NoticeKind::Invoice(InvoiceNotice { invoice, state, label, amount: 150_000 });
             Notice { txid: None, balance: None, ..payment(kind, 150_000, 0) }
         };
-        let message = render(&invoice(InvoiceNews::Paid, Some("Order 7")), None);
+        let message = render(&invoice(InvoiceChange::Paid, Some("Order 7")), None);
         assert_eq!(message.line, "number 1: invoice Order 7 is paid, received 0.00150000 BTC");
         assert_eq!(message.line_without_amounts, "number 1: invoice Order 7 is paid, received");
         assert_eq!((&message.body["kind"], &message.body["state"]), (&"invoice".into(), &"paid".into()));
-        let message = render(&invoice(InvoiceNews::TakenBack, None), None);
+        let message = render(&invoice(InvoiceChange::TakenBack, None), None);
         assert_eq!(message.line, "number 1: a payment of invoice 00ff was taken back");
         assert_eq!(message.priority, Priority::High);
     }

@@ -69,7 +69,7 @@ fn an_invoice_is_paid_in_two_payments_and_confirmed() {
 }
 
 /// State and sum of each notice of invoices.
-fn told(world: &World) -> Vec<(String, u64)> {
+fn announced(world: &World) -> Vec<(String, u64)> {
     let notices = world.server.state.notices(0, 1_000).unwrap();
     let shapes = notices.iter().map(|notice| serde_json::to_value(notice).unwrap());
     let of_invoices = shapes.filter(|notice| notice["kind"] == "invoice");
@@ -87,8 +87,8 @@ fn each_change_of_an_invoice_is_a_notice_once() {
     // A notice is made with the state, before anybody reads it.
     let mut until = |world: &World, state: &str, sum: u64| {
         expected.push((state.to_owned(), sum));
-        world.server.wait_for(&path, |_| told(world).len() >= expected.len());
-        assert_eq!(told(world), expected);
+        world.server.wait_for(&path, |_| announced(world).len() >= expected.len());
+        assert_eq!(announced(world), expected);
     };
     pay(&mut world, &invoice, 40_000);
     until(&world, "underpaid", 40_000);
@@ -103,13 +103,13 @@ fn each_change_of_an_invoice_is_a_notice_once() {
     until(&world, "taken-back", 100_000);
     made(&world, &json!({ "wallet": "Shop", "amount": 1, "expiry": 1 }).to_string());
     until(&world, "expired", 0);
-    let notice = serde_json::to_value(&world.server.state.notices(0, 1_000).unwrap()).unwrap();
+    let notice = serde_json::to_value(world.server.state.notices(0, 1_000).unwrap()).unwrap();
     let first = notice.as_array().unwrap().iter().find(|notice| notice["kind"] == "invoice").unwrap();
     let facts = ["watch", "label", "amount", "invoice"].map(|name| first[name].clone());
     assert_eq!(facts, [json!("Shop"), json!("Order 7"), json!(100_000), invoice["id"].clone()]);
     let world = world.restart(|_| {});
     world.server.wait_for("/wallets", |got| got.status == 200);
-    assert_eq!(told(&world), expected, "a restart tells nothing again");
+    assert_eq!(announced(&world), expected, "a restart tells nothing again");
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn the_past_is_told_from_a_height_on_and_of_an_outpoint_alone() {
     world.watch("later", &format!("{watch}\nfrom-height = {from}"));
     world.watch("after", &format!("{watch}\nfrom-height = {}", from + 10));
     world.watch("one", &format!("outpoint = \"{outpoint}\"\ncold = true\ntell-history = true"));
-    let told = world.restart();
+    let announced = world.restart();
     let in_short = |notice: &Notice| {
         let (name, amounts) = (notice.watch.as_str().to_owned(), notice.amounts);
         (name, notice.kind.clone(), amounts.received, amounts.spent, notice.is_partial)
@@ -180,8 +180,8 @@ fn the_past_is_told_from_a_height_on_and_of_an_outpoint_alone() {
     };
     let expected =
         [digest("all", 4, 70_000, 70_000), digest("later", 3, 60_000, 70_000), digest("one", 2, 20_000, 20_000)];
-    assert_eq!(told.iter().map(in_short).collect::<Vec<_>>(), expected);
-    for notice in &told {
+    assert_eq!(announced.iter().map(in_short).collect::<Vec<_>>(), expected);
+    for notice in &announced {
         assert_eq!(render(notice, None).priority, Priority::Usual, "the past is no alarm: {notice:?}");
     }
 }

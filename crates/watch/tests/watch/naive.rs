@@ -1,5 +1,5 @@
-//! A naive model of notices: compares two whole views of chain and mempool, which come from the node's own RPC, and says
-//! what must be announced.
+//! A naive model of notices: compares two whole views of chain and mempool, which come from the node's own RPC, and
+//! says what must be announced.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -131,8 +131,8 @@ fn accept(
     Ok(counts)
 }
 
-/// True for a request to vanish (NIP-62) that names other relays alone. A URL of an IP address is another relay's: it is
-/// the same for every relay that such a request was sent to.
+/// True for a request to vanish (NIP-62) that names other relays alone. A URL of an IP address is another relay's: it
+/// is the same for every relay that such a request was sent to.
 fn is_for_others(event: &Event, events: &Events) -> bool {
     event.kind == Kind::VANISH && Vanish::names(event, |url| url.is_at_one_of(events.urls())).is_none()
 }
