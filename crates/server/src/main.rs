@@ -53,7 +53,7 @@ use crate::commands::import::Invalid;
 use crate::commands::prune::Consent;
 use crate::commands::verify::Blocks;
 use crate::config::{Command, CommandLine, Given, Options, secrets};
-use crate::process::{Level, file_limit, log, private};
+use crate::process::{Level, Signals, file_limit, log, private};
 
 /// Short requests make many small allocations; long ones make a few of megabytes.
 #[global_allocator]
@@ -86,10 +86,12 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
     let form = |json| if json { Form::Json } else { Form::Text };
     match command {
         Command::Run { options } => {
+            // Before everything that may wait for a disk or the node: until then SIGHUP would end the process.
+            let signals = Signals::watch()?;
             let flags = options.clone();
             let (options, level) = start(options)?;
             // A later reading takes the same file.
-            commands::run::run(Options { config: options.config.clone(), ..flags }, &options, level)
+            commands::run::run(signals, Options { config: options.config.clone(), ..flags }, &options, level)
         }
         Command::Index { options, json } => commands::index::run(&start(options)?.0, form(json)),
         Command::Verify { options, quick: true, .. } => commands::backup::check(&start(options)?.0),

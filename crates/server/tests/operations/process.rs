@@ -113,13 +113,18 @@ impl Birdhouse {
 
     /// Starts the relay alone as [`Self::start_relay_after`] does, where `birdhouse ctl` may not see its folder.
     pub(crate) fn start_relay_apart(prelude: &str, dir: TempDir, args: &[&str]) -> Self {
-        let always = ["--bitcoin=off".to_owned(), format!("--data-dir={}", dir.path().display())];
-        let home = dir.path().join("no-home").display().to_string();
-        let args = [&["--relay-addr=127.0.0.1:0"], args].concat();
-        let server = Self::spawn(prelude, dir, always.into(), &args, &[("HOME", &home)]);
+        let server = Self::start_relay_early(prelude, dir, args);
         server.until("serves the relay", || server.port("serving the relay"));
         server.until("serves its health", || server.port("serving metrics and health"));
         server
+    }
+
+    /// Starts the relay alone as [`Self::start_relay_after`] does, and waits for nothing.
+    pub(crate) fn start_relay_early(prelude: &str, dir: TempDir, args: &[&str]) -> Self {
+        let always = ["--bitcoin=off".to_owned(), format!("--data-dir={}", dir.path().display())];
+        let home = dir.path().join("no-home").display().to_string();
+        let args = [&["--relay-addr=127.0.0.1:0"], args].concat();
+        Self::spawn(prelude, dir, always.into(), &args, &[("HOME", &home)])
     }
 
     fn spawn(prelude: &str, dir: TempDir, args: Vec<String>, more: &[&str], envs: &[(&str, &str)]) -> Self {

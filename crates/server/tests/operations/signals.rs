@@ -1,7 +1,9 @@
 //! Signals that change a running server, and the limit of open files.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
@@ -48,6 +50,25 @@ fn sighup_reads_lists_rules_and_log_level_again_and_keeps_them_if_the_file_is_wr
     server.signal(Signal::SIGHUP);
     server.until("refuses the file", || server.log().contains("kept the settings").then_some(()));
     assert_eq!(publish(&server, 1)[2], json!(false));
+}
+
+/// The settings come from a pipe, so the server waits for them until the test writes.
+#[test]
+fn sighup_before_the_server_serves_ends_nothing_and_is_handled_once_it_serves() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("birdhouse.toml");
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let server = Birdhouse::start_relay_early(":", dir, &[&format!("--config={}", file.display())]);
+    // Opened once the server reads.
+    let mut settings = OpenOptions::new().write(true).open(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, "relay-deny-kinds = 7\n").unwrap();
+    server.signal(Signal::SIGHUP);
+    settings.write_all(b"relay-deny-kinds = 1\n").unwrap();
+    drop(settings);
+    server.until("serves the relay", || server.port("serving the relay"));
+    server.until("reads the settings again", || server.log().contains("read certificates, log level").then_some(()));
+    assert_eq!((publish(&server, 1)[2].clone(), publish(&server, 7)[2].clone()), (json!(true), json!(false)));
 }
 
 #[test]

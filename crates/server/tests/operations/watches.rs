@@ -220,7 +220,7 @@ fn a_payment_reaches_the_channels_of_its_watch_over_a_kill() {
     };
     assert_ne!(first, second);
 
-    // Before it serves, the signal would end it.
+    // The signal would end a shell that has not become the program yet.
     server.until("answers birdhouse ctl", || server.ctl(&["status"]).0.then_some(()));
     let refused = text.replace(&receiver.url(), &format!("http://127.0.0.1:{}/", node.rpc_port()));
     fs::write(&file, refused).unwrap();
