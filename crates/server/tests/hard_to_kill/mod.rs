@@ -10,8 +10,15 @@ mod folders;
 #[cfg(feature = "cluster")]
 mod fronts;
 mod history;
+#[path = "../../../watch/tests/watch/naive.rs"]
+mod naive;
 mod node;
+mod notices;
+#[path = "../../../relay/tests/relay/npm.rs"]
+#[expect(dead_code, reason = "the tests of the relay run scripts to their end")]
+mod npm;
 mod pruned;
+mod receiver;
 mod relay;
 mod soak;
 mod tip;

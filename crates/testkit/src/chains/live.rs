@@ -28,7 +28,7 @@ use serde_json::json;
 
 use self::coins::{Ripe, fill, with_parents_first};
 use crate::chains::ledger::{Ledger, Output, SpentState};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, at};
 
 /// Number of scripts that the rewards of these blocks go to, in turn.
 const REWARD_LOCKS: u32 = 3;
@@ -38,6 +38,15 @@ const FIRST_SALT: u32 = 1_000_000;
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Most bitcoin that `sendrawtransaction` may burn: everything, because tests make unspendable outputs.
 const BURN_BTC_MAX: &str = "21000000";
+
+/// The state that a killed node has lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// Everything since its last flush.
+    Unflushed,
+    /// Blocks, chain state and mempool: its data folder was wiped.
+    Everything,
+}
 
 /// A node, the keys of its chain, and its state when it was last read.
 #[derive(Debug)]
@@ -102,6 +111,29 @@ impl LiveNode {
     pub fn kill_and_restart(&mut self) -> Result<()> {
         self.node.kill9();
         self.restart()
+    }
+
+    /// Kills the node, starts it again, and gives it the blocks and transactions back that it has lost.
+    pub fn kill_and_recover(&mut self, loss: Loss) -> Result<()> {
+        let (chain, waiting) = (self.ledger.chain().to_vec(), self.waiting());
+        self.node.kill9();
+        if loss == Loss::Everything {
+            let folder = self.node.blocks_dir();
+            for part in ["blocks", "chainstate"] {
+                let part = folder.with_file_name(part);
+                std::fs::remove_dir_all(&part).map_err(at(&part))?;
+            }
+            let _ = std::fs::remove_file(folder.with_file_name("mempool.dat"));
+        }
+        self.restart()?;
+        for mined in &chain[1..] {
+            // It may still have the block.
+            self.node.rpc("submitblock", json!([serialize_hex(&mined.block)]))?;
+        }
+        for tx in &waiting {
+            self.node.rpc("sendrawtransaction", json!([serialize_hex(tx), 0, BURN_BTC_MAX]))?;
+        }
+        self.refresh()
     }
 
     /// Reads the node after a change from elsewhere.
