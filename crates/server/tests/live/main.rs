@@ -4,7 +4,11 @@
 
 mod attacked;
 mod birds;
+mod messages;
 mod notifications;
+#[path = "../../../relay/tests/relay/npm.rs"]
+#[expect(dead_code, reason = "the tests of the relay run scripts to their end")]
+mod npm;
 mod outages;
 mod random;
 mod watcher;
