@@ -133,7 +133,7 @@ impl Registry {
     }
 
     /// Returns a number for a connection that was accepted.
-    pub(crate) fn next_id(&self) -> u64 {
+    pub fn next_id(&self) -> u64 {
         self.connections.next_id()
     }
 

@@ -40,6 +40,7 @@ mod writing;
 
 mod connection;
 mod entrance;
+mod exchange;
 mod own;
 mod relay;
 mod reports;
@@ -55,6 +56,7 @@ pub mod fuzzing;
 
 pub use birdhouse_net::Compression;
 pub use counters::Overview;
+pub use exchange::{DatedId, Exchange, Taken};
 pub use free_disk::FreeDisk;
 pub use fronts::{FeedOffset, RelayWriter};
 pub use limits::{Limits, LimitsGiven, PrivateMessages};

@@ -44,6 +44,8 @@ mod manual;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use birdhouse_mirror::Purpose;
+use birdhouse_watch::channel::Clock;
 use tikv_jemallocator::Jemalloc;
 
 use crate::commands::Form;
@@ -52,7 +54,7 @@ use crate::commands::demo::Lasting;
 use crate::commands::import::Invalid;
 use crate::commands::prune::Consent;
 use crate::commands::verify::Blocks;
-use crate::config::{Command, CommandLine, Given, Options, secrets};
+use crate::config::{Command, CommandLine, Given, Options, SyncRequest, secrets};
 use crate::process::{Level, Signals, file_limit, log, private};
 
 /// Short requests make many small allocations; long ones make a few of megabytes.
@@ -91,7 +93,7 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
             let flags = options.clone();
             let (options, level) = start(options)?;
             // A later reading takes the same file.
-            commands::run::run(signals, Options { config: options.config.clone(), ..flags }, &options, level)
+            commands::run::run(&signals, Options { config: options.config.clone(), ..flags }, &options, level)
         }
         Command::Index { options, json } => commands::index::run(&start(options)?.0, form(json)),
         Command::Verify { options, quick: true, .. } => commands::backup::check(&start(options)?.0),
@@ -114,6 +116,13 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
             commands::import::import_nostream(&options, &url, invalid)
         }
         Command::Export { options, file } => commands::import::export(&start(options)?.0, &file),
+        Command::Sync { options, relay: url, dir, filter, since, until, print_missing, key_file } => {
+            let (options, _) = start(options)?;
+            let purpose = if print_missing { Purpose::List } else { Purpose::Transfer(dir.into()) };
+            let now = Clock::system().now().as_secs();
+            let [since, until] = [since, until].map(|moment| moment.map(|moment| moment.seconds(now)));
+            commands::sync::run(&options, SyncRequest { url, purpose, filter, since, until, key_file })
+        }
         Command::Connect { options, qr: true } => commands::connect::run_with_qr(&ask(options)?),
         Command::Connect { options, qr: false } => commands::connect::run(&ask(options)?),
         Command::Config { example: true, .. } => {

@@ -9,19 +9,21 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 
+use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
 use birdhouse_testkit::corpus::{Corpus, Plan, generate};
 use birdhouse_testkit::peers::{Home, part};
 use birdhouse_testkit::pipe;
-use birdhouse_testkit::relays::{Kind, Relay};
+use birdhouse_testkit::relays::{Kind as RelayKind, Relay};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
 const BIRDHOUSE: &str = env!("CARGO_BIN_EXE_birdhouse");
 const EVENTS: u64 = 3000;
 /// The other relays, by their names in `TEST_PEERS`.
-const PEERS: [(&str, Kind); 3] =
-    [("rnostr", Kind::Rnostr), ("nostr-rs-relay", Kind::NostrRsRelay), ("strfry", Kind::Strfry)];
+const PEERS: [(&str, RelayKind); 3] =
+    [("rnostr", RelayKind::Rnostr), ("nostr-rs-relay", RelayKind::NostrRsRelay), ("strfry", RelayKind::Strfry)];
 /// Filters that all relays answer alike. (Some relays truncate long answers, choose other events of the same second, or
 /// return deleted events.)
 const SHAPES: [&str; 5] = ["e-76", "thread", "hashtag", "by-ids", "conversation"];
@@ -66,7 +68,7 @@ fn relays_with_the_same_events_are_asked_alike() {
     let corpus = corpus(&events);
     let asked = corpus.queries.iter().filter(|query| SHAPES.contains(&query.shape));
     let questions: Vec<&Value> = asked.map(|query| &query.filter).collect();
-    let ours = Relay::new(Kind::Birdhouse, Path::new(BIRDHOUSE), Home::Temporary).unwrap();
+    let ours = Relay::new(RelayKind::Birdhouse, Path::new(BIRDHOUSE), Home::Temporary).unwrap();
     let ours = answers(&ours, &events, &questions);
     assert!(ours.iter().map(BTreeSet::len).sum::<usize>() > 1000);
     for (name, kind) in PEERS {
@@ -82,5 +84,60 @@ fn relays_with_the_same_events_are_asked_alike() {
                 part::fault(name, &format!("{} events instead of {}: {question}", theirs.len(), ours.len()));
             }
         }
+    }
+}
+
+/// Lines of a file of which the number passes, in a file of their own.
+fn some_lines(lines: &[String], file: &Path, passes: impl Fn(usize) -> bool) {
+    let some: Vec<&str> = lines.iter().enumerate().filter(|(n, _)| passes(*n)).map(|(_, line)| line.as_str()).collect();
+    std::fs::write(file, some.join("\n")).unwrap();
+}
+
+/// Runs a command of Birdhouse on a data folder without a server; returns what it says.
+fn run(data: &Path, words: &[&str]) -> String {
+    let mut command = Command::new(BIRDHOUSE);
+    command.args(words).args(["--bitcoin=off", "--data-dir"]).arg(data);
+    let output = command.output().unwrap();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+/// Plain notes, which no relay replaces or deletes.
+fn notes(count: u64) -> Vec<String> {
+    let note = |number: u64| {
+        let (created_at, content) = (Timestamp(1_750_000_000 + number * 100), number.to_string());
+        let keys = Keys::from_secret([1 + u8::try_from(number % 7).unwrap(); 32]).unwrap();
+        UnsignedEvent { created_at, kind: Kind(1), tags: Vec::new(), content }.sign(&keys).to_json()
+    };
+    (0..count).map(note).collect()
+}
+
+#[test]
+fn relays_are_synchronized_in_both_directions() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = notes(EVENTS);
+    let (ours, theirs) = (folder.path().join("ours.jsonl"), folder.path().join("theirs.jsonl"));
+    some_lines(&lines, &ours, |n| !n.is_multiple_of(7));
+    some_lines(&lines, &theirs, |n| !n.is_multiple_of(11) || n.is_multiple_of(7));
+    let birdhouse = [("birdhouse", RelayKind::Birdhouse)];
+    for (name, kind) in birdhouse.into_iter().chain(PEERS) {
+        let make = || Relay::new(kind, Path::new(BIRDHOUSE), Home::Temporary);
+        let relay = if name == "birdhouse" { Some(make().unwrap()) } else { part::start_if_asked(name, make) };
+        let Some(relay) = relay else { continue };
+        let data = folder.path().join(name);
+        assert!(run(&data, &["import", ours.to_str().unwrap()]).contains("events stored"));
+        relay.load(&theirs).unwrap();
+        let running = relay.start().unwrap();
+        let url = format!("ws://127.0.0.1:{}", running.port());
+        let first = run(&data, &["sync", &url]);
+        let second = run(&data, &["sync", &url]);
+        let exported = run(&data, &["export", "-"]);
+        let has = exported.lines().filter(|line| line.starts_with("{\"")).count() as u64;
+        let is_complete = has == EVENTS && second.contains("sent 0 events") && second.contains(": 0 stored");
+        if name == "birdhouse" {
+            assert!(is_complete, "{first}\n{second}");
+        } else if !is_complete {
+            part::fault(name, &format!("{has} of {EVENTS} events are here: {first}; then {second}"));
+        }
+        running.stop().unwrap();
     }
 }

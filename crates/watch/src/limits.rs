@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use birdhouse_clients::Bound;
+use birdhouse_dial::{ADDRESSES_MAX, ANSWER_BYTES_MAX};
 
 /// Watches of a file.
 pub const WATCHES_MAX: usize = 1_000;
@@ -94,10 +95,6 @@ pub const API_FETCHED_PARTS_MAX: usize = 512;
 pub const API_FETCHES_MAX: u32 = 8;
 /// Longest attempt of a delivery, from the look-up of the name to the answer.
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
-/// Bytes that a receiver may send in one attempt, TLS included. No more are read: the attempt has failed.
-pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// Addresses of a name that are tried.
-pub const ADDRESSES_MAX: usize = 4;
 /// Longest run of a command.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
 /// Words and options of a command.

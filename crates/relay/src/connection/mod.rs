@@ -14,6 +14,8 @@ mod sync_form;
 mod querying;
 mod syncing;
 
+pub(crate) use self::querying::TurnPace;
+
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::sync::Arc;

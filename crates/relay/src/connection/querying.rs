@@ -20,7 +20,7 @@ use crate::stored::{Asked, Next, Stored, Tally};
 
 /// Turns as the time that a page has.
 #[derive(Debug)]
-pub(super) struct TurnPace<'a>(pub(super) &'a ReadTurns);
+pub(crate) struct TurnPace<'a>(pub(crate) &'a ReadTurns);
 
 impl Pace for TurnPace<'_> {
     fn is_over(&self) -> bool {

@@ -75,7 +75,7 @@ impl App {
         let hosts = options.public_host.as_deref().unwrap_or_default();
         let public = bitcoin.as_ref().map(|setup| public_endpoints(hosts, setup.network)).unwrap_or_default();
         let limits = options.limits.clone().unwrap_or_default().server();
-        let refused = bitcoin.as_ref().map(|setup| services::refused(options, setup)).unwrap_or_default();
+        let refused = services::refused(options, bitcoin.as_ref());
         Ok(Self {
             bitcoin: bitcoin.map(Arc::new),
             services,
@@ -164,6 +164,26 @@ pub(crate) fn ctl_dir(options: &Options) -> Result<PathBuf> {
         None if ctl::is_served(&relay)? => Ok(relay),
         None => setup::index_dir(options),
     }
+}
+
+/// Returns the folder of the control socket of the server whose relay has its data in this data folder; `None` if none
+/// runs.
+///
+/// # Errors
+/// Several servers run in the data folder, or this user may not ask.
+pub(crate) fn relay_ctl_dir(options: &Options) -> Result<Option<PathBuf>> {
+    let relay = relay::folder(options)?;
+    if ctl::is_served(&relay)? {
+        return Ok(Some(relay));
+    }
+    let dir = match options.network {
+        Some(_) => Some(setup::index_dir(options)?),
+        None => served(options)?.map(|network| options.index_dir(network)).transpose()?,
+    };
+    Ok(match dir {
+        Some(dir) if ctl::is_served(&dir)? => Some(dir),
+        _ => None,
+    })
 }
 
 /// Returns the network of the settings, else of the server that runs, else of the node's configuration.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use birdhouse_chain::Waiting;
+use birdhouse_dial::Guard;
 use birdhouse_net::{Connections, Reads};
 use birdhouse_watch::Watches;
 use tokio::net::UnixListener;
@@ -129,6 +130,7 @@ fn control(
         bitcoin: app.bitcoin.as_ref().map(|setup| watch(setup, shutdown)).transpose()?,
         services: services.list.clone(),
         relay: services.relay.clone(),
+        dial: Arc::new(Guard::new(app.refused.clone())),
         rules: Arc::clone(&services.rules),
         stores: app.stores(watches.as_ref()),
         watches,

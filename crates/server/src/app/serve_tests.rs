@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use birdhouse_clients::SlowKind;
+use birdhouse_dial::Refused;
 use birdhouse_net::{Certificate, ConnectionInfo, Transport};
 use birdhouse_relay::RuleBook;
 use parking_lot::Mutex;
@@ -117,6 +118,7 @@ fn control_of(service: Arc<dyn Service>, folder: &Path) -> Control {
         watches: None,
         rules: Arc::new(RuleBook::in_memory()),
         relay: None,
+        dial: Arc::new(Guard::new(Refused::default())),
         stores: Stores { data_dir: folder.to_owned(), open: Vec::new(), watches: None },
         reads: Arc::new(Reads::new(1, 1, 1)),
         rates: Rates::default(),

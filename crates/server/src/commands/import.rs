@@ -1,8 +1,10 @@
 //! `birdhouse import` and `birdhouse export`: events as lines of JSON, one event a line, like the exports of strfry and
-//! nak; and imports from the PostgreSQL database of a Nostream.
+//! nak; and imports from the PostgreSQL database of a Nostream. Where a server runs, it stores and reads the events of
+//! lines.
 //!
 //! An import can be run again: events that the relay has are skipped, so an interrupted import resumes where it was.
 
+mod beside;
 mod intake;
 mod lines;
 #[cfg(feature = "import-nostream")]
@@ -19,7 +21,10 @@ use birdhouse_events::{Events, Filter, Query};
 
 use self::intake::Counts;
 use self::lines::STANDARD;
+use crate::app;
 use crate::config::Options;
+use crate::operator::ctl;
+use crate::operator::exchange::Imported;
 use crate::services::relay;
 
 /// Events of one page, and bytes of JSON; its last event may go beyond.
@@ -37,6 +42,14 @@ pub(crate) enum Invalid {
 
 /// Imports the events of a file.
 pub(crate) fn import(options: &Options, file: &Path, invalid: Invalid) -> Result<ExitCode> {
+    if let Some(dir) = app::relay_ctl_dir(options)? {
+        let Imported { tally, invalid: found, events } = beside::import(&ctl::path(&dir), file)?;
+        println!("{} events stored; skipped {} duplicates", tally.stored, tally.duplicates);
+        for (reason, count) in &tally.refused_here.0 {
+            println!("refused {count}: {reason}");
+        }
+        return Ok(ended(events, found, invalid));
+    }
     let events = relay::events(options)?;
     Ok(report(lines::import(&events, file)?, &events, invalid))
 }
@@ -59,19 +72,35 @@ pub(super) fn import_nostream(_: &Options, _: &str, _: Invalid) -> Result<ExitCo
 /// Prints the counts, and the number of events that the relay will show: a stored event may replace or delete others.
 fn report(counts: Counts, events: &Events, invalid: Invalid) -> ExitCode {
     println!("{counts}");
-    println!("the relay has {} events now", events.live_events());
-    if counts.invalid() == 0 || invalid == Invalid::Skipped { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    ended(events.live_events(), counts.invalid(), invalid)
+}
+
+/// Prints the number of events that the relay shows, and returns the code for a number of invalid ones.
+fn ended(events: u64, found: u64, invalid: Invalid) -> ExitCode {
+    println!("the relay has {events} events now");
+    if found == 0 || invalid == Invalid::Skipped { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Writes all events, newest first.
 pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
-    let events = relay::events(options)?;
+    let served = app::relay_ctl_dir(options)?;
+    let events = if served.is_none() { Some(relay::events(options)?) } else { None };
     let out: Box<dyn Write> = if file == Path::new(STANDARD) {
         Box::new(std::io::stdout().lock())
     } else {
         Box::new(File::create(file).with_context(|| format!("failed to write {}", file.display()))?)
     };
     let mut out = BufWriter::new(out);
+    match (served, &events) {
+        (Some(dir), _) => beside::export(&ctl::path(&dir), &mut out)?,
+        (None, Some(events)) => write_all(events, file, &mut out)?,
+        (None, None) => unreachable!("they are open where no server runs"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes all events of an open store.
+fn write_all(events: &Events, file: &Path, out: &mut dyn Write) -> Result<()> {
     let filter = Filter::default();
     // Includes expired events that are not swept yet: an export is a copy.
     let query = Query { end: events.end(), ..Query::of(&filter) };
@@ -89,7 +118,7 @@ pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
             .and_then(|()| out.flush())
             .with_context(|| format!("failed to write {}", file.display()))?;
         if from.is_none() {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
     }
 }

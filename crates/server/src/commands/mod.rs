@@ -14,6 +14,7 @@ pub(crate) mod index;
 pub(crate) mod man;
 pub(crate) mod prune;
 pub(crate) mod run;
+pub(crate) mod sync;
 #[cfg(feature = "top")]
 pub(crate) mod top;
 pub(crate) mod verify;

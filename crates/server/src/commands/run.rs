@@ -9,7 +9,7 @@ use crate::config::{Options, Switch};
 use crate::process::{Level, Shutdown, Signals, private};
 
 /// Runs the server. `flags` are the settings without those of the configuration file, which SIGHUP reads again.
-pub(crate) fn run(signals: Signals, flags: Options, options: &Options, level: Level) -> Result<ExitCode> {
+pub(crate) fn run(signals: &Signals, flags: Options, options: &Options, level: Level) -> Result<ExitCode> {
     if options.core_dumps != Some(Switch::On) {
         private::forbid_dumps()?;
     }

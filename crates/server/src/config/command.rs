@@ -9,7 +9,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::control::ControlCommand;
-use super::{DiskSize, Options, SECRETS, VARIABLE, renamed};
+use super::{DirectionName, DiskSize, Moment, Options, SECRETS, VARIABLE, renamed};
 
 /// Arguments that `birdhouse ctl` shows in its help.
 const CTL_FLAGS: [&str; 6] = ["config", "data_dir", "network", "node_dir", "bitcoin", "json"];
@@ -174,8 +174,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ControlCommand,
     },
-    /// Import events into the relay, from lines of JSON (the export of strfry and nak) or from a Nostream database. The
-    /// server must not be running.
+    /// Import events into the relay, from lines of JSON (the export of strfry and nak) or from a Nostream database. A
+    /// running server stores those of lines, and checks them as those of clients; it must not run for a Nostream.
     Import {
         #[command(flatten)]
         options: Options,
@@ -198,13 +198,41 @@ pub(crate) enum Command {
         #[arg(long)]
         strict: bool,
     },
-    /// Write all events of the relay as lines of JSON, newest first. The server must not be running.
+    /// Write all events of the relay as lines of JSON, newest first; a running server does it.
     Export {
         #[command(flatten)]
         options: Options,
         /// File to write; `-` is standard output.
         #[arg(default_value = "-")]
         file: PathBuf,
+    },
+    /// Exchange events with another relay: finds out what either side lacks (NIP-77) and transfers it. A running server
+    /// does it; otherwise this process. Interrupted, it is run again.
+    Sync {
+        #[command(flatten)]
+        options: Options,
+        /// URL of the other relay.
+        #[arg(value_name = "URL")]
+        relay: String,
+        /// Direction of events: down from the other relay, up to it, or both.
+        #[arg(long, value_enum, default_value = "both")]
+        dir: DirectionName,
+        /// Filter of the events, like `{"kinds":[0,3],"authors":["..."]}`.
+        #[arg(long, value_name = "JSON", default_value = "{}")]
+        filter: String,
+        /// Only events from then on: seconds since 1970, or a time ago like 3w.
+        #[arg(long, value_name = "TIME")]
+        since: Option<Moment>,
+        /// Only events until then.
+        #[arg(long, value_name = "TIME")]
+        until: Option<Moment>,
+        /// Transfer nothing, and print the ids that one side lacks: `have,ID` if the other one does, `need,ID` if this
+        /// one does.
+        #[arg(long, conflicts_with = "dir")]
+        print_missing: bool,
+        /// File with the secret key (nsec) by which the other relay knows you (NIP-42).
+        #[arg(long, value_name = "FILE")]
+        key_file: Option<PathBuf>,
     },
     /// Show what to type into a wallet: host, port and certificate.
     Connect {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
 use birdhouse_events::{EventId, Kind};
+use birdhouse_mirror::Purpose;
 use birdhouse_relay::Subject;
 use clap::ValueEnum;
 use ipnet::IpNet;
@@ -69,6 +70,15 @@ pub(crate) enum ControlCommand {
         /// Its name.
         channel: String,
     },
+    /// Store the events that follow, one a line, for `birdhouse import`.
+    #[command(skip)]
+    Import,
+    /// Write all events, one a line, for `birdhouse export`.
+    #[command(skip)]
+    Export,
+    /// Exchange events with another relay, for `birdhouse sync`.
+    #[command(skip)]
+    Sync(SyncRequest),
     /// Stop the server.
     Stop,
     /// Prove the checksums of every file, for `birdhouse verify --quick`.
@@ -92,6 +102,23 @@ pub(crate) enum ControlCommand {
         /// Bytes of blocks that stay.
         keep_bytes: u64,
     },
+}
+
+/// A synchronization with another relay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SyncRequest {
+    /// URL of the other relay.
+    pub(crate) url: String,
+    /// The use of the difference.
+    pub(crate) purpose: Purpose,
+    /// A filter of NIP-01.
+    pub(crate) filter: String,
+    /// First second, since 1970.
+    pub(crate) since: Option<u64>,
+    /// Last second, since 1970.
+    pub(crate) until: Option<u64>,
+    /// File with the secret key that answers challenges of the other relay.
+    pub(crate) key_file: Option<PathBuf>,
 }
 
 /// Types of subjects.

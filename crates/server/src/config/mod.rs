@@ -12,6 +12,7 @@ mod control;
 mod example;
 mod file;
 mod located;
+mod moment;
 mod origin;
 mod renamed;
 mod sizes;
@@ -33,17 +34,18 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 pub(crate) use self::command::{Command, CommandLine, Given, WatchCommand};
-pub(crate) use self::control::{ControlCommand, Decided, Named};
+pub(crate) use self::control::{ControlCommand, Decided, Named, SyncRequest};
 pub(crate) use self::example::example;
 use self::located::Located;
+pub(crate) use self::moment::Moment;
 pub(crate) use self::origin::{Setting, UseInFile};
 pub(crate) use self::tables::{
     LimitsName, LimitsOptions, ListenerKind, ListenerOptions, RateOf, RateOptions, RetentionOptions,
 };
 use self::values::socket_addr;
 pub(crate) use self::values::{
-    DiskSize, InvoiceGap, Kind, KindRange, ListenAddr, NetworkName, Preset, ProfileName, PubkeyText, PublicHost,
-    Readers, RoleName, SilentPayments, Switch, TweakStreams, UnknownKeysName, WhenBrokenName,
+    DirectionName, DiskSize, InvoiceGap, Kind, KindRange, ListenAddr, NetworkName, Preset, ProfileName, PubkeyText,
+    PublicHost, Readers, RoleName, SilentPayments, Switch, TweakStreams, UnknownKeysName, WhenBrokenName,
 };
 
 /// Arguments with secrets, by their ids and flags.

@@ -41,6 +41,28 @@ pub(crate) enum Switch {
     Off,
 }
 
+/// Direction of events between this relay and another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DirectionName {
+    /// From the other relay.
+    Down,
+    /// To the other relay.
+    Up,
+    /// Both.
+    Both,
+}
+
+impl From<DirectionName> for birdhouse_mirror::Direction {
+    fn from(direction: DirectionName) -> Self {
+        match direction {
+            DirectionName::Down => Self::Down,
+            DirectionName::Up => Self::Up,
+            DirectionName::Both => Self::Both,
+        }
+    }
+}
+
 /// Rule for an invoice beyond the gap of its wallet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{DerivedProgress, Index, MergeState, Syncing, Waiting};
+use birdhouse_dial::Guard;
 use birdhouse_net::Reads;
 use birdhouse_node::{CallCounts, FetchCounts, Rpc};
 use birdhouse_relay::{Relay, RuleBook};
@@ -33,6 +34,8 @@ pub(crate) struct Control {
     pub(crate) services: Vec<Arc<dyn Service>>,
     /// The relay among the services, for commands about its events.
     pub(crate) relay: Option<Arc<Relay>>,
+    /// Connections to other relays.
+    pub(crate) dial: Arc<Guard>,
     /// The operator's rules; without a relay, those about clients.
     pub(crate) rules: Arc<RuleBook>,
     /// Watches of the operator's own wallets, where there is an index.

@@ -15,7 +15,7 @@ use birdhouse_relay::Verdict;
 use nix::sys::stat::{Mode, fchmod};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -25,7 +25,7 @@ use crate::index::Pruner;
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::stores::Pace;
-use crate::operator::{accept, connections, reports, rules, status, watch};
+use crate::operator::{accept, connections, exchange, reports, rules, status, watch};
 use crate::process::users::OtherUser;
 
 /// Concurrent connections; further ones wait to be accepted.
@@ -113,8 +113,8 @@ pub(crate) async fn serve(listener: UnixListener, control: Arc<Control>) {
 
 async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<()> {
     let (reader, mut writer) = socket.split();
-    let mut line = String::new();
-    timeout(TIMEOUT, BufReader::new(reader.take(COMMAND_BYTES_MAX)).read_line(&mut line)).await??;
+    let (mut reader, mut line) = (BufReader::new(reader), String::new());
+    timeout(TIMEOUT, (&mut reader).take(COMMAND_BYTES_MAX).read_line(&mut line)).await??;
     let command = serde_json::from_str(&line);
     let answer = match &command {
         Ok(command @ (ControlCommand::Verify | ControlCommand::Backup { .. })) => {
@@ -135,6 +135,10 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
             let (channel, watches) = (channel.clone(), control.watches.clone());
             at_length(move || watch::test(watches.as_ref(), &channel)).await
         }
+        Ok(command @ (ControlCommand::Import | ControlCommand::Export | ControlCommand::Sync(_))) => {
+            let exchanged = exchange(command, control, &mut reader, &mut writer).await;
+            exchanged.map_or_else(|error| Answer::Error(format!("{error:#}")), Answer::Ok)
+        }
         Ok(command) => execute(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
         Err(error) => Answer::Error(format!("failed to parse the command: {error}")),
     };
@@ -145,6 +149,23 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
         control.stop.notify_one();
     }
     Ok(())
+}
+
+/// Executes a command that reads or writes more than one line.
+async fn exchange(
+    command: &ControlCommand,
+    control: &Control,
+    reader: &mut (impl AsyncBufRead + Unpin),
+    writer: &mut (impl AsyncWrite + Unpin),
+) -> Result<Value> {
+    let relay = control.relay.as_ref().context(rules::RELAY_IS_OFF)?;
+    Ok(match command {
+        ControlCommand::Import => json!(exchange::import(relay, reader, writer).await?),
+        ControlCommand::Sync(request) => {
+            json!(exchange::synchronize_over(relay, &control.dial, request, writer).await?)
+        }
+        _ => json!(exchange::export(relay, writer).await?),
+    })
 }
 
 /// Asks the pruner, which asks the node.
@@ -225,6 +246,9 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
         | ControlCommand::OfferPrune { .. }
         | ControlCommand::Prune { .. }
         | ControlCommand::ReloadWatches
+        | ControlCommand::Import
+        | ControlCommand::Export
+        | ControlCommand::Sync(_)
         | ControlCommand::TestChannel { .. } => unreachable!("they take long"),
     })
 }

@@ -9,6 +9,7 @@ pub(crate) mod answer_text;
 mod connections;
 mod control;
 pub(crate) mod ctl;
+pub(crate) mod exchange;
 mod health;
 pub(crate) mod metrics;
 mod node_watch;

@@ -1,4 +1,4 @@
-//! Addresses that no channel of the watch file may reach: a message there would be a command.
+//! Addresses that no connection of the server's own may reach: a message there would be a command.
 
 use std::sync::Arc;
 
@@ -12,14 +12,13 @@ const PEERS: &str = "the node's port for peers";
 
 /// Returns the addresses of the node (RPC, peer-to-peer, ZMQ), those of this server's operator, and that of Tor's
 /// control port. Names are looked up when they are used.
-pub(crate) fn refused(options: &Options, setup: &Setup) -> Refused {
-    let rpc = setup.rpc.as_ref().map_or("", |rpc| rpc.address());
-    let refused = Refused::new(known(options, rpc, &setup.node_ports));
-    match &setup.rpc {
-        Some(rpc) => {
-            let rpc = Arc::clone(rpc);
-            refused.with_node(Arc::new(move || announced(&rpc)))
-        }
+pub(crate) fn refused(options: &Options, setup: Option<&Setup>) -> Refused {
+    let rpc = setup.and_then(|setup| setup.rpc.clone());
+    let address = rpc.as_ref().map_or("", |rpc| rpc.address());
+    let none = NodePorts::default();
+    let refused = Refused::new(known(options, address, setup.map_or(&none, |setup| &setup.node_ports)));
+    match rpc {
+        Some(rpc) => refused.with_node(Arc::new(move || announced(&rpc))),
         None => refused,
     }
 }

@@ -103,6 +103,12 @@ pub(crate) fn events(options: &Options) -> Result<Events> {
     events_of(options, &store(options)?)
 }
 
+/// Opens the relay without listeners, for a command that exchanges events. Needs a runtime around the caller.
+pub(crate) fn unserved(options: &Options, rules: RuleBook) -> Result<Arc<Relay>> {
+    let events = Arc::new(events(options)?);
+    Ok(Relay::with_rules(events, relay_settings::settings(options), Arc::new(rules)))
+}
+
 fn store(options: &Options) -> Result<EventStore> {
     let folder = folder(options)?;
     private::folder(&folder)?;

@@ -141,10 +141,9 @@ impl World {
         );
         for lock in locks() {
             let (name, script) = (format!("{:?}-{}", lock.form, lock.number), live.wallet().script_pubkey(lock));
-            file += &format!(
-                "[[watch]]\nname = \"{name}\"\nscript = \"{script:x}\"\nconfirmations = [0, 1]\n\
-                 channels = [\"hook\", \"me\"]\n"
-            );
+            let watch = format!("[[watch]]\nname = \"{name}\"\nscript = \"{script:x}\"\nconfirmations = [0, 1]\n");
+            file.push_str(&watch);
+            file.push_str("channels = [\"hook\", \"me\"]\n");
         }
         let path = home.dir.path().join("watches.toml");
         fs::write(&path, file).unwrap();
@@ -346,12 +345,11 @@ impl World {
         for (id, body) in noted.into_iter().filter(|(_, body)| body["data"]["kind"] != "test") {
             let data = body["data"].clone();
             assert_eq!(data["id"], json!(id), "{context}");
-            match contents.get(&id) {
-                Some(before) => assert_eq!(*before, data, "{context}: a repeated notice is the same"),
-                None => {
-                    order.push(id.clone());
-                    contents.insert(id, data);
-                }
+            if let Some(before) = contents.get(&id) {
+                assert_eq!(*before, data, "{context}: a repeated notice is the same");
+            } else {
+                order.push(id.clone());
+                contents.insert(id, data);
             }
         }
         let expected: Vec<String> = self.log[self.delivered..].iter().map(|notice| notice.id.to_string()).collect();

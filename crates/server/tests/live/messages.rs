@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,8 @@ use crate::npm::Npm;
 
 const NOSTR_TOOLS: Npm = Npm { variable: "NOSTR_TOOLS", cached: "nostr-tools-2.25.2", package: "nostr-tools" };
 const CLIENT: &str = include_str!("../hard_to_kill/notices.js");
+/// Messages of the client that wait to be taken.
+const WAITING: usize = 1_000;
 /// Payments between two blocks.
 const OF_A_BLOCK: u64 = 20;
 /// Longest pause before a payment, so that it comes at any moment of the server's own rhythm.
@@ -50,7 +52,7 @@ impl Reader {
         command.args(["--eval", CLIENT]).arg(packages).arg(format!("ws://{relay}")).arg("09".repeat(32));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (sender, texts) = channel();
+        let (sender, texts) = sync_channel(WAITING);
         spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let _ = sender.send((serde_json::from_str(&line).unwrap(), Instant::now()));

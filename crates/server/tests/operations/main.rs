@@ -11,6 +11,7 @@ mod derived;
 mod doctor;
 mod downloading;
 mod ending;
+mod exchange;
 mod faults;
 mod full_disk;
 mod growing;

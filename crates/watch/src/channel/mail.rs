@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
+use birdhouse_dial::{Connection, Encryption, Guard, Host, Scheme, Target};
 use futures_util::future::BoxFuture;
 use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, Mailboxes};
@@ -18,7 +19,6 @@ use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream, Tls
 use lettre::transport::smtp::extension::ClientId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::guard::{Connection, Encryption, Guard, Host, Scheme, Target};
 use super::message::{Channel, Message, Outcome, Priority, Wording};
 use super::secret::Secret;
 use crate::limits::ATTEMPT_TIMEOUT;

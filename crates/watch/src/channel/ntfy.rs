@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use birdhouse_dial::{Guard, Scheme, Target};
 use futures_util::future::BoxFuture;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use serde_json::json;
 
-use super::guard::{Guard, Post, Scheme, Target, post};
+use super::http::{Post, post};
 use super::message::{Channel, Message, Outcome, Wording};
 use super::secret::Secret;
 use crate::limits::NTFY_BYTES_MAX;

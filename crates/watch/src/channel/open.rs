@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use birdhouse_dial::{Guard, Refused};
+
 use super::clock::Clock;
 use super::command::Command;
-use super::guard::{Guard, Refused};
 use super::mail::{Login, Mail, Parties};
 use super::message::{Channel, Wording};
 use super::nostr::{Identity, Nostr, OwnRelay, Sender};

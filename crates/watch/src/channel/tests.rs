@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use birdhouse_dial::{Guard, Refused};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::clock::Clock;
-use super::guard::{Guard, Refused};
 use super::message::{Message, Outcome, Priority};
 
 /// A message of a payment of 150 000 sat.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use birdhouse_dial::{Guard, Scheme, Target};
 use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper::header::{HeaderName, HeaderValue};
@@ -14,7 +15,7 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::clock::Clock;
-use super::guard::{Guard, Post, Scheme, Target, post};
+use super::http::{Post, post};
 use super::message::{Channel, Message, Outcome, Wording};
 use super::secret::Secret;
 use crate::limits::SECRETS_MAX;

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use birdhouse_dial::{Guard, Scheme, Target};
 use futures_util::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
 use secp256k1::{Keypair, XOnlyPublicKey};
@@ -22,7 +23,6 @@ use serde_json::json;
 use self::event::{Draft, Event, INBOX_RELAYS, PROFILE};
 use self::wrap::DirectMessage;
 use super::clock::Clock;
-use super::guard::{Guard, Scheme, Target};
 use super::message::{Channel, Message, Outcome, Wording};
 use crate::limits::RELAYS_MAX;
 

@@ -7,8 +7,8 @@ use nostr::nips::nip59::UnwrappedGift;
 use secp256k1::SECP256K1;
 
 use super::*;
-use crate::channel::guard::{Refused, RefusedAddress};
 use crate::channel::tests::{clock, guard, message, why};
+use birdhouse_dial::{Refused, RefusedAddress};
 
 const OWN: &str = "wss://birds.example.org";
 
@@ -127,7 +127,7 @@ async fn a_recipient_whose_relays_are_elsewhere_gets_nothing_on_the_own_one() {
     let case = case_with(Arc::new(Guard::new(refused)), &[]);
     case.lists(&["ws://127.0.0.1:1"]).await;
     let why = why(case.channel.send(&message()).await);
-    assert!(why.contains("no channel may reach"), "a list cannot lead to the node: {why}");
+    assert!(why.contains("nothing may reach"), "a list cannot lead to the node: {why}");
     assert!(case.own.of_kind(1059).is_empty());
 }
 

@@ -5,24 +5,18 @@
 
 use std::time::Duration;
 
-use futures_util::{SinkExt as _, StreamExt as _};
+use birdhouse_dial::relay::{self, Accepted, Answer, Link};
+use birdhouse_dial::{Guard, Target};
 use secp256k1::{Keypair, SECP256K1};
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Error as SocketError, Message as Frame};
-use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::event::{AUTHENTICATION, Draft, Event};
 use super::identity::random_secret;
-use crate::channel::guard::{Connection, Encryption, Guard, Target};
-use crate::limits::ANSWER_BYTES_MAX;
 
 /// Longest conversation.
 const TALK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Name of the subscription.
 const SUBSCRIPTION: &str = "birdhouse";
-/// Characters of a relay's reason that are kept.
-const REASON_CHARS: usize = 200;
 
 /// Sends an event to a relay; returns once the relay has it.
 ///
@@ -56,7 +50,7 @@ async fn bounded<T>(relay: &Target, talk: impl Future<Output = Result<T, String>
 }
 
 struct Talk<'a> {
-    socket: WebSocketStream<Connection>,
+    link: Link,
     relay: &'a Target,
     challenge: Option<String>,
 }
@@ -75,16 +69,7 @@ impl Verdict {
 
 impl<'a> Talk<'a> {
     async fn open(guard: &Guard, relay: &'a Target) -> Result<Self, String> {
-        let connection = guard.connect(relay).await?;
-        let scheme = if relay.scheme.encryption() == Encryption::Tls { "wss" } else { "ws" };
-        let url = format!("{scheme}://{}{}", relay.authority(), relay.path());
-        let config = WebSocketConfig::default()
-            .max_message_size(Some(ANSWER_BYTES_MAX))
-            .max_frame_size(Some(ANSWER_BYTES_MAX))
-            .read_buffer_size(4096);
-        let opened = client_async_with_config(url, connection, Some(config)).await;
-        let (socket, _) = opened.map_err(|error| failed(relay, &error))?;
-        Ok(Self { socket, relay, challenge: None })
+        Ok(Self { link: Link::open_short(guard, relay).await?, relay, challenge: None })
     }
 
     async fn publish(&mut self, event: &Event, now: u64) -> Result<(), String> {
@@ -105,8 +90,7 @@ impl<'a> Talk<'a> {
         let Some(challenge) = self.challenge.take() else { return Ok(false) };
         let secret = random_secret().map_err(|error| format!("failed to get random bytes from the system: {error}"))?;
         let keys = Keypair::from_secret_key(SECP256K1, &secret);
-        let tag = |name: &str, value: String| vec![name.to_owned(), value];
-        let tags = vec![tag("relay", format!("{}{}", self.relay, self.relay.path())), tag("challenge", challenge)];
+        let tags = relay::authentication(self.relay, challenge);
         let event = Draft { created_at: now, kind: AUTHENTICATION, tags, content: String::new() }.sign(&keys);
         self.send(&json!(["AUTH", event])).await?;
         Ok(matches!(self.verdict(&event.id).await?, Verdict::Taken))
@@ -116,16 +100,16 @@ impl<'a> Talk<'a> {
         self.send(&json!(["REQ", SUBSCRIPTION, { "kinds": [kind], "authors": [author], "limit": 1 }])).await?;
         let mut newest: Option<Event> = None;
         loop {
-            let message = self.receive().await?;
-            match (message[0].as_str(), &message[1]) {
-                (Some("EVENT"), name) if name == SUBSCRIPTION => {
-                    let event = Event::verified(&message[2].to_string());
+            let text = self.link.reader.message().await?;
+            match self.heard(&text) {
+                Some(Answer::Event { subscription, event }) if subscription == SUBSCRIPTION => {
+                    let event = Event::verified(event.get());
                     let event = event.filter(|event| event.kind == kind && event.pubkey == author);
                     newest = newest.into_iter().chain(event).max_by_key(|event| event.created_at);
                 }
-                (Some("EOSE"), name) if name == SUBSCRIPTION => return Ok(newest),
-                (Some("CLOSED"), name) if name == SUBSCRIPTION => {
-                    return Err(format!("{} refused the question: {}", self.relay, reason(&message[2])));
+                Some(Answer::Eose(subscription)) if subscription == SUBSCRIPTION => return Ok(newest),
+                Some(Answer::Closed { subscription, reason }) if subscription == SUBSCRIPTION => {
+                    return Err(format!("{} refused the question: {reason}", self.relay));
                 }
                 _ => {}
             }
@@ -133,49 +117,27 @@ impl<'a> Talk<'a> {
     }
 
     /// Waits for the verdict on an event.
-    async fn verdict(&mut self, id: &str) -> Result<Verdict, String> {
+    async fn verdict(&mut self, event: &str) -> Result<Verdict, String> {
         loop {
-            let message = self.receive().await?;
-            if message[0] == "OK" && message[1] == id {
-                let is_taken = message[2].as_bool().unwrap_or_default();
-                return Ok(if is_taken { Verdict::Taken } else { Verdict::Refused(reason(&message[3])) });
+            let text = self.link.reader.message().await?;
+            if let Some(Answer::Ok { id, accepted, reason }) = self.heard(&text)
+                && id == event
+            {
+                return Ok(if accepted == Accepted::Yes { Verdict::Taken } else { Verdict::Refused(reason) });
             }
         }
     }
 
-    /// Returns the next message; keeps a challenge.
-    async fn receive(&mut self) -> Result<Value, String> {
-        loop {
-            match self.socket.next().await {
-                Some(Ok(Frame::Text(text))) => {
-                    let Ok(message) = serde_json::from_str::<Value>(text.as_str()) else { continue };
-                    if message[0] == "AUTH" {
-                        self.challenge = message[1].as_str().map(str::to_owned);
-                    }
-                    return Ok(message);
-                }
-                Some(Ok(Frame::Close(_))) | None => return Err(format!("{} hung up", self.relay)),
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(failed(self.relay, &error)),
-            }
+    /// Reads a message; keeps a challenge.
+    fn heard<'t>(&mut self, text: &'t str) -> Option<Answer<'t>> {
+        let answer = Answer::parse(text);
+        if let Some(Answer::Auth(challenge)) = &answer {
+            self.challenge = Some(challenge.clone());
         }
+        answer
     }
 
     async fn send(&mut self, message: &Value) -> Result<(), String> {
-        let sent = self.socket.send(Frame::text(message.to_string())).await;
-        sent.map_err(|error| failed(self.relay, &error))
+        self.link.writer.send(message.to_string()).await
     }
-}
-
-fn failed(relay: &Target, error: &SocketError) -> String {
-    match error {
-        SocketError::Http(answer) => format!("{relay} is no relay: it answered {}", answer.status()),
-        error => format!("failed to talk to {relay}: {error}"),
-    }
-}
-
-/// Returns a relay's reason, without line breaks and shortened.
-fn reason(value: &Value) -> String {
-    let text = value.as_str().unwrap_or_default();
-    text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(REASON_CHARS).collect()
 }

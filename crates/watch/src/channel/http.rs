@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use birdhouse_dial::{Guard, Target};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -9,10 +10,8 @@ use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER, US
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 
-use super::connect::Guard;
-use super::target::Target;
-use crate::channel::clock::Clock;
-use crate::channel::message::Outcome;
+use super::clock::Clock;
+use super::message::Outcome;
 use crate::limits::{ATTEMPT_TIMEOUT, RETRY_MAX};
 
 /// Bytes of the head of an answer.
@@ -20,16 +19,16 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
 
 /// A request.
-pub(crate) struct Post<'a> {
-    pub(crate) target: &'a Target,
-    pub(crate) content_type: &'static str,
-    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(crate) body: Vec<u8>,
+pub(super) struct Post<'a> {
+    pub(super) target: &'a Target,
+    pub(super) content_type: &'static str,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(super) body: Vec<u8>,
 }
 
 /// The part of an answer that counts.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(super) struct Answer {
     status: StatusCode,
     /// Wait that the receiver asks for.
     after: Option<Duration>,
@@ -39,7 +38,7 @@ pub(crate) struct Answer {
 ///
 /// # Errors
 /// The reason why there is no answer, in one line without secrets.
-pub(crate) async fn post(guard: &Guard, post: Post<'_>) -> Result<Answer, String> {
+pub(super) async fn post(guard: &Guard, post: Post<'_>) -> Result<Answer, String> {
     let target = post.target;
     match tokio::time::timeout(ATTEMPT_TIMEOUT, exchange(guard, post)).await {
         Ok(answer) => answer,
@@ -93,7 +92,7 @@ impl Answer {
     }
 
     /// Returns the end of the attempt that it means.
-    pub(crate) fn outcome(&self, target: &Target) -> Outcome {
+    pub(super) fn outcome(&self, target: &Target) -> Outcome {
         let status = self.status;
         let why = match status {
             StatusCode::GONE => return Outcome::Disable { why: format!("{target} answered 410: it is gone for good") },

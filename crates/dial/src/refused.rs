@@ -1,4 +1,4 @@
-//! Addresses that no channel may reach: a message there would be a command.
+//! Addresses that no connection of ours may reach: a message there would be a command.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::resolver::Resolver;
-use super::target::{Host, Target, split_port};
+use crate::resolver::Resolver;
+use crate::target::{Host, Target, split_port};
 
 /// Wait for the addresses of a name that is refused; beyond it those count that it had last.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -16,8 +16,8 @@ const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Returns addresses that only the node knows, such as those at which it listens for peers. May wait for it.
 pub type AskNode = dyn Fn() -> Vec<RefusedAddress> + Send + Sync;
 
-/// Addresses that no channel may reach. Names are looked up at the moment of use: one that was unknown when the server
-/// started is refused as soon as it is known. Clones share what was found.
+/// Addresses that no connection may reach. Names are looked up at the moment of use: one that was unknown when the
+/// server started is refused as soon as it is known. Clones share what was found.
 #[derive(Clone, Default)]
 pub struct Refused {
     addresses: Vec<RefusedAddress>,
@@ -33,7 +33,7 @@ struct Found {
     of_node: Option<Vec<RefusedAddress>>,
 }
 
-/// An address that no channel may reach. One of this machine stands for all addresses of the machine.
+/// An address that no connection may reach. One of this machine stands for all addresses of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedAddress {
     /// Its owner, as in "the port of the node's RPC".
@@ -182,7 +182,7 @@ mod tests {
     use futures_util::future::BoxFuture;
 
     use super::*;
-    use crate::channel::guard::SystemResolver;
+    use crate::resolver::SystemResolver;
 
     fn refused(address: &str) -> Refused {
         Refused::new(vec![RefusedAddress::parse("the node's RPC", address).unwrap()])

@@ -1,28 +1,36 @@
-//! Addresses of the watch file: `http://`, `https://`, `ws://`, `wss://`, `smtp://` and `smtps://`.
+//! Addresses as operators write them: `http://`, `https://`, `ws://`, `wss://`, `smtp://` and `smtps://`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use zeroize::Zeroize as _;
 
-/// Longest address of the file in bytes.
-pub(crate) const URL_BYTES_MAX: usize = 2048;
+/// Longest address in bytes.
+pub const URL_BYTES_MAX: usize = 2048;
 
-/// A protocol that a channel speaks.
+/// A protocol of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scheme {
+pub enum Scheme {
+    /// HTTP.
     Http,
+    /// HTTP over TLS.
     Https,
+    /// WebSocket.
     Ws,
+    /// WebSocket over TLS.
     Wss,
+    /// SMTP, which may turn to TLS.
     Smtp,
+    /// SMTP over TLS.
     Smtps,
 }
 
 /// Encryption of a connection from its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encryption {
+pub enum Encryption {
+    /// None.
     None,
+    /// TLS.
     Tls,
 }
 
@@ -37,10 +45,13 @@ pub(crate) enum NamedBy {
 
 /// An address that was parsed. Path and query may hold a secret: neither `Debug` nor `Display` prints them.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Target {
-    pub(crate) scheme: Scheme,
-    pub(crate) host: Host,
-    pub(crate) port: u16,
+pub struct Target {
+    /// The protocol.
+    pub scheme: Scheme,
+    /// The host.
+    pub host: Host,
+    /// The port, 1 to 65535.
+    pub port: u16,
     pub(crate) named_by: NamedBy,
     /// Path and query, beginning with `/`.
     path: String,
@@ -48,8 +59,10 @@ pub(crate) struct Target {
 
 /// A host, by name or address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Host {
+pub enum Host {
+    /// A name for DNS.
     Name(String),
+    /// An IP address.
     Address(IpAddr),
 }
 
@@ -80,7 +93,8 @@ impl Scheme {
         }
     }
 
-    pub(crate) fn encryption(self) -> Encryption {
+    /// Returns the encryption of a connection of this protocol.
+    pub fn encryption(self) -> Encryption {
         match self {
             Self::Http | Self::Ws | Self::Smtp => Encryption::None,
             Self::Https | Self::Wss | Self::Smtps => Encryption::Tls,
@@ -93,7 +107,7 @@ impl Target {
     ///
     /// # Errors
     /// The reason, without the address: it may hold a secret.
-    pub(crate) fn parse(url: &str, schemes: &[Scheme]) -> Result<Self, String> {
+    pub fn parse(url: &str, schemes: &[Scheme]) -> Result<Self, String> {
         let wrong = || {
             let names: Vec<_> = schemes.iter().map(|scheme| format!("{}://", scheme.name())).collect();
             format!("the address must begin with {}", names.join(" or "))
@@ -118,26 +132,28 @@ impl Target {
         Ok(Self { scheme, host, port: port.unwrap_or(scheme.port()), named_by: NamedBy::Operator, path })
     }
 
-    /// Returns it as an address that somebody else has named.
-    pub(crate) fn named_by_recipient(mut self) -> Self {
+    /// Returns it as an address that somebody else has named, who may not lead the server into its own network.
+    #[must_use]
+    pub fn named_by_recipient(mut self) -> Self {
         self.named_by = NamedBy::Recipient;
         self
     }
 
     /// Returns path and query.
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         &self.path
     }
 
     /// Replaces path and query.
-    pub(crate) fn with_path(mut self, path: &str) -> Self {
+    #[must_use]
+    pub fn with_path(mut self, path: &str) -> Self {
         self.path.zeroize();
         path.clone_into(&mut self.path);
         self
     }
 
     /// Returns the value of the header `Host`: the port only where it is not the usual one.
-    pub(crate) fn authority(&self) -> String {
+    pub fn authority(&self) -> String {
         if self.port == self.scheme.port() { self.host.to_string() } else { format!("{}:{}", self.host, self.port) }
     }
 }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use birdhouse_dial::{ANSWER_BYTES_MAX, Refused, RefusedAddress, Resolver, Scheme, SystemResolver, Trust};
 use futures_util::future::BoxFuture;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::io::AsyncWriteExt as _;
@@ -14,11 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto::ring};
 
 use super::*;
-use crate::channel::guard::connect::Trust;
-use crate::channel::guard::target::Scheme;
-use crate::channel::guard::{Refused, RefusedAddress, Resolver, SystemResolver};
 use crate::channel::tests::{Receiver, guard, read_request};
-use crate::limits::ANSWER_BYTES_MAX;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 

@@ -14,17 +14,20 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::public::is_public;
-use super::refused::{Refused, is_local};
-use super::resolver::{Resolver, SystemResolver};
-use super::target::{Encryption, Host, NamedBy, Target};
-use crate::limits::{ADDRESSES_MAX, ANSWER_BYTES_MAX};
+use crate::public::is_public;
+use crate::refused::{Refused, is_local};
+use crate::resolver::{Resolver, SystemResolver};
+use crate::target::{Encryption, Host, NamedBy, Target};
 
+/// Bytes that the other side of a short exchange may send, TLS included. No more are read: the exchange has failed.
+pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Addresses of a name that are tried.
+pub const ADDRESSES_MAX: usize = 4;
 /// Wait for one of several addresses.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Opens connections.
-pub(crate) struct Guard {
+pub struct Guard {
     resolver: Arc<dyn Resolver>,
     refused: Refused,
     /// Sockets of this server's own relay, which everybody may name.
@@ -35,46 +38,72 @@ pub(crate) struct Guard {
 
 /// Certificates that connections trust.
 #[derive(Debug, Clone)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// The system's, or those in the file `SSL_CERT_FILE`.
     System,
     /// These.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
     Roots(Arc<RootCertStore>),
 }
 
 /// A connection, encrypted or not.
-pub(crate) type Connection = Box<dyn Stream>;
+pub type Connection = Box<dyn Stream>;
+
+/// A connection, and the address that was chosen for it.
+#[derive(Debug)]
+pub struct Reached {
+    /// The connection.
+    pub connection: Connection,
+    /// The other side.
+    pub address: SocketAddr,
+}
 
 /// Both halves of a connection.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin + std::fmt::Debug {}
+pub trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin + std::fmt::Debug {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin + std::fmt::Debug> Stream for T {}
 
 impl Guard {
-    pub(crate) fn new(refused: Refused) -> Self {
+    /// Connections that trust the system's certificates.
+    pub fn new(refused: Refused) -> Self {
         Self::with(Arc::new(SystemResolver), refused, Trust::System)
     }
 
-    pub(crate) fn with(resolver: Arc<dyn Resolver>, refused: Refused, trust: Trust) -> Self {
+    /// Connections with a resolver and certificates of the caller.
+    pub fn with(resolver: Arc<dyn Resolver>, refused: Refused, trust: Trust) -> Self {
         Self { resolver, refused, own_relay: Vec::new(), trust, tls: OnceLock::new() }
     }
 
     /// Allows everybody to name the server's own relay, at these sockets.
-    pub(crate) fn with_own_relay(mut self, sockets: Vec<SocketAddr>) -> Self {
+    #[must_use]
+    pub fn with_own_relay(mut self, sockets: Vec<SocketAddr>) -> Self {
         self.own_relay = sockets;
         self
     }
 
-    /// Connects to a target, encrypted as its scheme says. The caller bounds the time.
+    /// Connects to a target for a short exchange, encrypted as its scheme says. The caller bounds the time; the other
+    /// side may send [`ANSWER_BYTES_MAX`] bytes.
     ///
     /// # Errors
     /// The reason, in one line without secrets.
-    pub(crate) async fn connect(&self, target: &Target) -> Result<Connection, String> {
+    pub async fn connect(&self, target: &Target) -> Result<Connection, String> {
         let stream = Bounded { stream: self.open(target).await?, left: ANSWER_BYTES_MAX };
+        self.encrypted(target, Box::new(stream)).await
+    }
+
+    /// Connects to a target for a conversation of any length. The caller bounds what it holds of it.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_at_length(&self, target: &Target) -> Result<Reached, String> {
+        let stream = self.open(target).await?;
+        let address = stream.peer_addr().map_err(|error| format!("failed to connect to {target}: {error}"))?;
+        Ok(Reached { connection: self.encrypted(target, Box::new(stream)).await?, address })
+    }
+
+    async fn encrypted(&self, target: &Target, stream: Connection) -> Result<Connection, String> {
         match target.scheme.encryption() {
-            Encryption::None => Ok(Box::new(stream)),
-            Encryption::Tls => self.encrypt(target, Box::new(stream)).await,
+            Encryption::None => Ok(stream),
+            Encryption::Tls => self.encrypt(target, stream).await,
         }
     }
 
@@ -82,7 +111,7 @@ impl Guard {
     ///
     /// # Errors
     /// As [`Self::connect`].
-    pub(crate) async fn encrypt(&self, target: &Target, stream: Connection) -> Result<Connection, String> {
+    pub async fn encrypt(&self, target: &Target, stream: Connection) -> Result<Connection, String> {
         let config = self.tls.get_or_init(|| self.trust.config()).clone()?;
         let name = match &target.host {
             Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| "the name is not valid in TLS")?,
@@ -106,7 +135,7 @@ impl Guard {
 
     /// Looks the addresses of a target up, and checks them all.
     async fn checked(&self, target: &Target) -> Result<Vec<SocketAddr>, String> {
-        let refused = |name| format!("{target} is {name}, which no channel may reach; use another address");
+        let refused = |name| format!("{target} is {name}, which nothing may reach from here; use another address");
         let now = self.refused.now(&*self.resolver).await;
         now.check_name(target).map_err(refused)?;
         let addresses = match &target.host {

@@ -1,0 +1,7 @@
+//! A conversation with another relay, as its client.
+
+mod answer;
+mod link;
+
+pub use answer::{Accepted, Answer, reason};
+pub use link::{Link, LinkReader, LinkWriter, Opened, Received, authentication};

@@ -1,0 +1,40 @@
+//! Exchange of events with other relays.
+//!
+//! A *synchronization* ([`sync`]) compares the events of a filter with those of another relay, window of time by window
+//! of time, and transfers what either side lacks. The other relay is the *peer*. Events from it go through the checks
+//! of published ones, by [`Exchange`](birdhouse_relay::Exchange).
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `limits` | every bound |
+//! | `job` | what to compare, and in which direction |
+//! | `windows` | the windows of time, of which each has about as many events; pure |
+//! | `comparison` | negentropy in one window (NIP-77); pure |
+//! | `fetch`, `upload`, `page` | ids and events on their way; pure |
+//! | `tally` | counts for people |
+//! | `peer` | the connection to the peer |
+//! | `intake` | events on their way into the store |
+//! | `session` | one synchronization |
+
+#![forbid(unsafe_code)]
+
+pub mod limits;
+
+mod job;
+mod tally;
+
+mod comparison;
+mod fetch;
+mod page;
+mod upload;
+mod windows;
+
+mod intake;
+mod peer;
+
+mod session;
+
+pub use job::{Direction, Job, Purpose};
+pub use peer::{Peer, relay_url};
+pub use session::{Missing, sync};
+pub use tally::{Reasons, SharedTally, Tally};

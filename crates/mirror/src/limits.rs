@@ -1,0 +1,71 @@
+//! Bounds of an exchange with another relay.
+
+use std::time::Duration;
+
+/// Bytes of one message of the peer; a longer one ends the connection.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// Time to connect, TLS and WebSocket included.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time in which a peer that owes an answer sends nothing. The exchange has failed then.
+pub const SILENCE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Time in which the peer answers the first message of negentropy. After that it is asked for pages.
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Messages that wait to be written to the peer. What is in flight has bounds of its own, which are lower together.
+pub const UNWRITTEN_MAX: usize = 256;
+
+/// Own ids of one window. A window that has more becomes shorter.
+pub const WINDOW_IDS_MAX: usize = 100_000;
+/// Ids of a window on either side at which the next one is as long.
+pub const WINDOW_IDS_AIM: usize = 50_000;
+/// Length of the first window in seconds.
+pub const WINDOW_FIRST_S: u64 = 86_400;
+/// Bytes of a negentropy message of ours. strfry takes WebSocket messages of 128 KiB; hexadecimal doubles the bytes.
+pub const FRAME_BYTES: u64 = 60_000;
+/// Ids that the peer may name in one window before it is taken for a hostile one.
+pub const WINDOW_NAMED_MAX: usize = 5_000_000;
+/// Answers of a comparison in a row that bring it no further.
+pub const IDLE_ROUNDS_MAX: usize = 200;
+/// Attempts at one window that the peer refuses.
+pub const WINDOW_ATTEMPTS_MAX: usize = 40;
+
+/// Ids that wait to be fetched, or events that wait to be sent. The comparison waits while there are more.
+pub const QUEUED_IDS_MAX: usize = 20_000;
+/// Ids of one REQ; relays take filters of this size, and answers of strfry have 500 events.
+pub const FETCH_IDS: usize = 200;
+/// REQs in flight; relays allow at least 20 subscriptions.
+pub const FETCHES_OPEN: usize = 8;
+/// Attempts to fetch an id.
+pub const FETCH_ATTEMPTS: u8 = 2;
+/// REQs in a row that the peer closes.
+pub const CLOSED_MAX: usize = 10;
+/// Events that were not asked for, after which the peer is taken for a hostile one.
+pub const UNASKED_MAX: usize = 100;
+
+/// Events that are stored together, and their bytes; the last event may go beyond.
+pub const BATCH_EVENTS: usize = 512;
+/// Bytes of these events.
+pub const BATCH_BYTES: usize = 4 << 20;
+/// Batches that wait to be stored. The peer is not read while there are more.
+pub const BATCHES_WAITING: usize = 2;
+
+/// Uploaded events that wait for their OK.
+pub const UPLOADS_IN_FLIGHT: usize = 64;
+/// Events that are read to be uploaded.
+pub const UPLOAD_READ: usize = 100;
+/// Pause after an event was refused as `rate-limited`; it doubles.
+pub const UPLOAD_PAUSE: Duration = Duration::from_secs(2);
+/// The longest of these pauses.
+pub const UPLOAD_PAUSE_MAX: Duration = Duration::from_mins(1);
+/// Such pauses in a row, after which the event counts as refused.
+pub const UPLOAD_PAUSES_MAX: u32 = 10;
+/// Events that are sent again after a proof of identity (NIP-42).
+pub const REPEATED_MAX: usize = 1000;
+/// Reasons of refusals that are counted apart; further ones are counted together.
+pub const REASONS_MAX: usize = 20;
+
+/// Events of a page, where the peer has no negentropy.
+pub const PAGE_EVENTS: usize = 500;
+/// Bytes of these events; what comes beyond is stored before the page is complete.
+pub const PAGE_BYTES_MAX: usize = 16 << 20;
+/// Events of a page of a peer that does not keep to the number.
+pub const PAGE_EVENTS_MAX: usize = 20 * PAGE_EVENTS;

@@ -1,0 +1,150 @@
+//! The connection to another relay: one task writes, so that reading never waits for a peer that reads nothing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use birdhouse_dial::relay::{Accepted, Answer, Link, LinkReader, LinkWriter, Opened, Received, authentication};
+use birdhouse_dial::{Guard, Scheme, Target};
+use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::limits::{CONNECT_TIMEOUT, MESSAGE_BYTES_MAX, UNWRITTEN_MAX};
+
+/// Kind of the proof of an identity to a relay (NIP-42).
+const AUTHENTICATION: Kind = Kind::CLIENT_AUTH;
+
+/// A connection to another relay.
+pub struct Peer {
+    target: Target,
+    /// Its address.
+    pub address: SocketAddr,
+    reader: LinkReader,
+    to: mpsc::Sender<String>,
+    writing: JoinHandle<()>,
+    keys: Option<Arc<Keys>>,
+    /// Id of the proof of our identity that is not answered yet.
+    proof: Option<String>,
+}
+
+/// Parses the URL of a relay.
+///
+/// # Errors
+/// The reason why it is none.
+pub fn relay_url(url: &str) -> Result<Target, String> {
+    Target::parse(url.trim(), &[Scheme::Wss, Scheme::Ws])
+}
+
+impl Peer {
+    /// Connects to a relay. With keys, its challenges are answered.
+    ///
+    /// # Errors
+    /// The reason, in one line without secrets.
+    pub async fn connect(guard: &Guard, target: Target, keys: Option<Arc<Keys>>) -> Result<Self, String> {
+        let opened = timeout(CONNECT_TIMEOUT, Link::open(guard, &target, MESSAGE_BYTES_MAX)).await;
+        let late = |_| format!("{target} has not answered in {} s", CONNECT_TIMEOUT.as_secs());
+        let Opened { link: Link { reader, writer }, address } = opened.map_err(late)??;
+        let (to, orders) = mpsc::channel(UNWRITTEN_MAX);
+        let writing = tokio::spawn(write(writer, orders));
+        Ok(Self { target, address, reader, to, writing, keys, proof: None })
+    }
+
+    /// Returns the relay's name, without path and query.
+    pub fn name(&self) -> String {
+        self.target.to_string()
+    }
+
+    /// Sends a message; returns its bytes.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(crate) async fn send(&self, message: &Value) -> Result<usize, String> {
+        self.send_text(message.to_string()).await
+    }
+
+    /// Sends a message; returns its bytes.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(crate) async fn send_text(&self, message: String) -> Result<usize, String> {
+        let bytes = message.len();
+        let sent = self.to.send(message).await;
+        sent.map(|()| bytes).map_err(|_| format!("the connection to {} has ended", self.target))
+    }
+
+    /// Waits for the peer.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(crate) async fn next(&mut self) -> Result<Received, String> {
+        self.reader.next().await
+    }
+
+    /// Answers a challenge, if there are keys.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(crate) async fn prove(&mut self, challenge: String) -> Result<(), String> {
+        let Some(keys) = &self.keys else { return Ok(()) };
+        let tags = authentication(&self.target, challenge).into_iter().map(Tag).collect();
+        let created_at = Timestamp(now().as_secs());
+        let proof = UnsignedEvent { created_at, kind: AUTHENTICATION, tags, content: String::new() }.sign(keys);
+        self.proof = Some(proof.id.to_string());
+        self.send_text(format!("[\"AUTH\",{}]", proof.to_json())).await.map(drop)
+    }
+
+    /// Takes the outcome of the proof; `None` if an answer is no such outcome.
+    ///
+    /// # Errors
+    /// The peer refuses the proof.
+    pub(crate) fn proved(&mut self, answer: &Answer<'_>) -> Option<Result<(), String>> {
+        let Answer::Ok { id, accepted, reason } = answer else { return None };
+        if self.proof.as_ref() != Some(id) {
+            return None;
+        }
+        self.proof = None;
+        Some(match accepted {
+            Accepted::Yes => Ok(()),
+            Accepted::No => Err(format!("{} refuses our identity: {reason}", self.target)),
+        })
+    }
+
+    /// True if challenges are answered.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may wait for a peer that reads nothing.
+        self.writing.abort();
+    }
+}
+
+/// Writes messages; those that wait are written together.
+async fn write(mut writer: LinkWriter, mut messages: mpsc::Receiver<String>) {
+    // Reading fails, too, and has the reason.
+    while let Some(message) = messages.recv().await {
+        if writer.put(message).await.is_err() {
+            return;
+        }
+        while let Ok(message) = messages.try_recv() {
+            if writer.put(message).await.is_err() {
+                return;
+            }
+        }
+        if writer.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Returns the time since 1970.
+#[expect(clippy::disallowed_methods, reason = "the clock: the rest of the crate takes the time as an argument")]
+pub(crate) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}

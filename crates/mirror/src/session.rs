@@ -1,0 +1,577 @@
+//! One synchronization with a peer: comparison, fetches and uploads at the same time, on one connection.
+//!
+//! It may be interrupted at any moment and be run again: a window of time in which both sides have the same events
+//! costs one message each way, so nothing is remembered.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use birdhouse_dial::relay::{Accepted, Answer, Received};
+use birdhouse_events::{Event, EventId, Filter, hex};
+use birdhouse_relay::Exchange;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::comparison::{Begun, Comparison, Step};
+use crate::fetch::{Came, Fetch};
+use crate::intake::Intake;
+use crate::job::{Direction, Job, Purpose};
+use crate::limits::{
+    CLOSED_MAX, PAGE_EVENTS, PROBE_TIMEOUT, QUEUED_IDS_MAX, REPEATED_MAX, SILENCE_TIMEOUT, UNASKED_MAX,
+    WINDOW_ATTEMPTS_MAX, WINDOW_IDS_MAX,
+};
+use crate::page::{Complete, New, Next, Page, dated};
+use crate::peer::{Peer, now};
+use crate::tally::SharedTally;
+use crate::upload::{Outgoing, Sent, Upload};
+use crate::windows::{OneSecond, Window, Windows};
+
+/// Words by which relays without negentropy answer its first message.
+const UNKNOWN_MESSAGE: [&str; 9] =
+    ["error", "invalid", "unrecognized", "bad msg", "could not parse", "disabled", "unsupported", "unknown", "neg-"];
+/// Words of a refusal of a comparison that has too many events.
+const TOO_LARGE: [&str; 5] = ["too many", "too_big", "too big", "too large", "more than"];
+
+/// An event that one side lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// The peer lacks it.
+    There(EventId),
+    /// This relay lacks it.
+    Here(EventId),
+}
+
+/// A synchronization on its way.
+struct Session<'a> {
+    exchange: &'a Arc<Exchange>,
+    peer: &'a mut Peer,
+    job: &'a Job,
+    tally: &'a SharedTally,
+    /// Listener for the ids that one side lacks.
+    found: Option<mpsc::Sender<Missing>>,
+    windows: Windows,
+    method: Method,
+    comparing: Option<Comparing>,
+    page: Option<Page>,
+    /// Own events of what the last page covers, which come before the next page.
+    rest: Option<Rest>,
+    next_page: Option<Next>,
+    /// Number of the last window or page, for its name.
+    last: u64,
+    fetch: Fetch,
+    upload: Upload,
+    intake: Intake,
+    /// Attempts at the window.
+    attempts: usize,
+    /// Uploads that the peer wanted after a proof of identity.
+    repeated: usize,
+    /// REQs that were closed in a row.
+    closed: usize,
+    /// Events that were not asked for.
+    unasked: usize,
+    /// Second at whose events the page before ended, with nothing new.
+    stuck: Option<u64>,
+}
+
+/// A way to compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Method {
+    /// Negentropy is tried.
+    Probing,
+    /// The peer has negentropy.
+    Negentropy,
+    /// The peer is asked for pages.
+    Pages,
+}
+
+/// A window whose comparison is on its way.
+struct Comparing {
+    name: String,
+    window: Window,
+    comparison: Comparison,
+    /// The next message, which waits until there is room for what it finds.
+    held: Option<Vec<u8>>,
+}
+
+/// Own events of a window that a page covers.
+struct Rest {
+    window: Window,
+    /// Those that the peer has.
+    theirs: HashSet<EventId>,
+}
+
+/// Compares events with those of a peer, and transfers what is missing. With the purpose [`Purpose::List`], `found`
+/// gets the ids of the events that one side lacks.
+///
+/// # Errors
+/// The reason why it ended early, in one line. What was transferred until then is stored on both sides.
+pub async fn sync(
+    exchange: &Arc<Exchange>,
+    peer: &mut Peer,
+    job: &Job,
+    tally: &SharedTally,
+    found: Option<mpsc::Sender<Missing>>,
+) -> Result<(), String> {
+    let session = Session {
+        exchange,
+        peer,
+        job,
+        tally,
+        found,
+        windows: Windows::new(job.since, job.until, now().as_secs()),
+        method: Method::Probing,
+        comparing: None,
+        page: None,
+        rest: None,
+        next_page: None,
+        last: 0,
+        fetch: Fetch::default(),
+        upload: Upload::default(),
+        intake: Intake::start(Arc::clone(exchange), tally.clone()),
+        attempts: 0,
+        repeated: 0,
+        closed: 0,
+        unasked: 0,
+        stuck: None,
+    };
+    session.run().await
+}
+
+impl Session<'_> {
+    async fn run(mut self) -> Result<(), String> {
+        let ended = self.work().await;
+        // What has come is stored in any case.
+        let stored = self.intake.finish().await;
+        ended.and(stored)
+    }
+
+    async fn work(&mut self) -> Result<(), String> {
+        loop {
+            self.go_on().await?;
+            if self.is_idle() {
+                self.tally.change(|tally| tally.withheld = self.fetch.withheld);
+                return Ok(());
+            }
+            self.listen().await?;
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        let compares = self.comparing.is_some() || self.windows.next().is_some();
+        let pages = self.page.is_some() || self.rest.is_some() || self.next_page.is_some();
+        !compares && !pages && self.fetch.is_idle() && self.upload.is_idle()
+    }
+
+    fn has_room(&self) -> bool {
+        self.fetch.has_room() && self.upload.has_room()
+    }
+
+    // === what is asked of the peer ===
+
+    async fn go_on(&mut self) -> Result<(), String> {
+        if self.has_room() {
+            match (self.method, &mut self.comparing) {
+                (Method::Pages, _) => self.go_on_with_pages().await?,
+                (_, None) => self.open_window().await?,
+                (_, Some(comparing)) => {
+                    if let Some(held) = comparing.held.take() {
+                        let message = json!(["NEG-MSG", comparing.name, hex::string(&held)]);
+                        self.send(&message).await?;
+                    }
+                }
+            }
+        }
+        while let Some(request) = self.fetch.next() {
+            let ids: Vec<String> = request.ids.iter().map(ToString::to_string).collect();
+            self.send(&json!(["REQ", request.name, { "ids": ids }])).await?;
+        }
+        self.send_events().await
+    }
+
+    async fn send_events(&mut self) -> Result<(), String> {
+        // Events that are not sent make no room for an answer, so others are read in their stead.
+        loop {
+            let mut ids = self.upload.next_reads();
+            if ids.is_empty() {
+                break;
+            }
+            ids.sort_unstable();
+            let events = self.exchange.events(&Filter { ids: Some(ids), ..Filter::default() }).await?;
+            let (sent, kept): (Vec<Event>, Vec<Event>) = events.into_iter().partition(|event| self.is_sent(event));
+            self.tally.change(|tally| tally.kept += kept.len() as u64);
+            self.upload.read(sent.into_iter().map(|event| Outgoing { id: event.id, json: event.to_json() }));
+        }
+        while let Some(json) = self.upload.next(now()) {
+            let bytes = self.peer.send_text(format!("[\"EVENT\",{json}]")).await?;
+            self.sent(bytes);
+            self.tally.change(|tally| tally.sent += 1);
+        }
+        Ok(())
+    }
+
+    /// True if an event may be sent on. A relay takes a protected event from its author alone. Private messages go to
+    /// the relays that their recipients have named, unless the operator names their kind.
+    fn is_sent(&self, event: &Event) -> bool {
+        !event.is_protected() && (self.job.names_kinds() || !event.kind.is_private())
+    }
+
+    /// Opens the next window, if there is one.
+    async fn open_window(&mut self) -> Result<(), String> {
+        let crowded = |OneSecond| format!("more than {WINDOW_IDS_MAX} events are of one second");
+        loop {
+            let Some(window) = self.windows.next() else { return Ok(()) };
+            let ids = self.exchange.ids(&self.job.own_in(window), WINDOW_IDS_MAX).await?;
+            if ids.len() > WINDOW_IDS_MAX {
+                let oldest = ids.last().expect("it has ids").created_at;
+                self.windows.begin_after(oldest).map_err(crowded)?;
+                continue;
+            }
+            let Begun { comparison, first } = Comparison::begin(&ids);
+            let name = self.next_name("n");
+            let filter = self.job.wire_in(window);
+            self.send(&json!(["NEG-OPEN", name, filter, hex::string(&first)])).await?;
+            self.comparing = Some(Comparing { name, window, comparison, held: None });
+            return Ok(());
+        }
+    }
+
+    /// Compares own events with the page that came, then asks for the next page.
+    async fn go_on_with_pages(&mut self) -> Result<(), String> {
+        while let Some(rest) = self.rest.take() {
+            self.compare_some(rest).await?;
+            if !self.has_room() {
+                return Ok(());
+            }
+        }
+        if self.page.is_some() {
+            return Ok(());
+        }
+        let first = || Some(Next { window: self.windows.rest()?, known: HashSet::new() });
+        match self.next_page.take().or_else(first) {
+            Some(next) => self.ask_for_page(next).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn ask_for_page(&mut self, Next { window, known }: Next) -> Result<(), String> {
+        let name = self.next_name("p");
+        let mut filter = self.job.wire_in(window);
+        filter.insert("limit".into(), PAGE_EVENTS.into());
+        self.send(&json!(["REQ", name, filter])).await?;
+        self.page = Some(Page::new(name, window, known));
+        Ok(())
+    }
+
+    fn next_name(&mut self, beginning: &str) -> String {
+        self.last += 1;
+        format!("{beginning}{}", self.last)
+    }
+
+    async fn send(&mut self, message: &Value) -> Result<(), String> {
+        let bytes = self.peer.send(message).await?;
+        self.sent(bytes);
+        Ok(())
+    }
+
+    fn sent(&self, bytes: usize) {
+        self.exchange.sent(bytes);
+        self.tally.change(|tally| tally.bytes_out += bytes as u64);
+    }
+
+    // === what the peer says ===
+
+    /// Waits for the peer, or until something may be sent again.
+    async fn listen(&mut self) -> Result<(), String> {
+        let owes = self.fetch.is_waited_for() || self.upload.is_waited_for() || self.comparing.is_some();
+        let owes = owes || self.page.is_some();
+        let pause = self.upload.pause(now());
+        let patience = match self.method {
+            Method::Probing => PROBE_TIMEOUT,
+            _ => SILENCE_TIMEOUT,
+        };
+        let wait = pause.map_or(patience, |pause| pause.min(patience));
+        let exchange = self.exchange;
+        let received = tokio::select! {
+            biased;
+            () = exchange.disconnected() => return Err("the operator closed this connection".into()),
+            received = timeout(wait, self.peer.next()) => received,
+        };
+        match received {
+            Ok(Ok(Received::Message(text))) => self.hear(&text).await,
+            Ok(Ok(Received::Alive)) => Ok(()),
+            Ok(Err(why)) => Err(why),
+            Err(_) if pause.is_some() || !owes => Ok(()),
+            Err(_) if self.method == Method::Probing => {
+                self.ask_for_pages();
+                Ok(())
+            }
+            Err(_) => Err(format!("{} has not answered in {} s", self.peer.name(), SILENCE_TIMEOUT.as_secs())),
+        }
+    }
+
+    async fn hear(&mut self, text: &str) -> Result<(), String> {
+        self.exchange.received(text.len());
+        self.tally.change(|tally| tally.bytes_in += text.len() as u64);
+        let Some(answer) = Answer::parse(text) else { return Ok(()) };
+        if let Some(proved) = self.peer.proved(&answer) {
+            return proved;
+        }
+        match answer {
+            Answer::Auth(challenge) => self.peer.prove(challenge).await,
+            Answer::Event { subscription, event } => self.take(&subscription, event.get()).await,
+            Answer::Eose(name) => self.ended(&name).await,
+            Answer::Closed { subscription, reason } => self.refused(&subscription, &reason).await,
+            Answer::Ok { id, accepted, reason } => {
+                self.decided(&id, accepted, &reason);
+                Ok(())
+            }
+            Answer::Compared { session, message } => self.compared(&session, &message).await,
+            Answer::CompareRefused { session, reason } => self.window_refused(&session, &reason),
+            Answer::Notice(text) => {
+                let text = text.to_ascii_lowercase();
+                if self.method == Method::Probing && is_unknown(&text) {
+                    self.ask_for_pages();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn ask_for_pages(&mut self) {
+        tracing::debug!(peer = %self.peer.name(), "the peer has no negentropy; asking for pages");
+        self.method = Method::Pages;
+        self.comparing = None;
+    }
+
+    /// Takes an event of a fetch or of a page.
+    async fn take(&mut self, subscription: &str, json: &str) -> Result<(), String> {
+        if let Some(page) = &mut self.page
+            && page.name == subscription
+        {
+            let passed_on = page.add(json.to_owned()).map_err(|why| format!("{}: {why}", self.peer.name()))?;
+            if let Some(json) = passed_on
+                && self.job.purpose.is_down()
+            {
+                self.tally.change(|tally| tally.received += 1);
+                self.intake.add(json).await;
+            }
+            return Ok(());
+        }
+        let came = dated(json).map_or(Came::Unasked, |dated| self.fetch.came(subscription, &dated.id));
+        if came == Came::Unasked {
+            self.unasked += 1;
+            if self.unasked > UNASKED_MAX {
+                return Err(format!("{} sends events that it was not asked for", self.peer.name()));
+            }
+            return Ok(());
+        }
+        self.tally.change(|tally| tally.received += 1);
+        self.intake.add(json.to_owned()).await;
+        Ok(())
+    }
+
+    async fn ended(&mut self, name: &str) -> Result<(), String> {
+        if self.fetch.ended(name) {
+            self.closed = 0;
+            self.intake.flush().await;
+            return self.send(&json!(["CLOSE", name])).await;
+        }
+        let Some(page) = self.page.take_if(|page| page.name == name) else { return Ok(()) };
+        self.send(&json!(["CLOSE", name])).await?;
+        self.page_complete(page).await
+    }
+
+    /// A subscription is closed by the peer.
+    async fn refused(&mut self, name: &str, reason: &str) -> Result<(), String> {
+        self.closed += 1;
+        let is_page = self.page.as_ref().is_some_and(|page| page.name == name);
+        if self.closed > CLOSED_MAX || (wants_identity(reason) && !self.peer.has_keys()) {
+            return Err(format!("{} refuses to answer: {reason}", self.peer.name()));
+        }
+        if is_page {
+            let page = self.page.take().expect("it is there");
+            return self.ask_for_page(page.into_next()).await;
+        }
+        self.fetch.refused(name);
+        Ok(())
+    }
+
+    /// Takes the outcome of an upload.
+    fn decided(&mut self, id: &str, accepted: Accepted, reason: &str) {
+        let Some(id) = EventId::parse(id) else { return };
+        let sent = match accepted {
+            Accepted::Yes => self.upload.accepted(&id),
+            Accepted::No if wants_identity(reason) && self.peer.has_keys() && self.repeated < REPEATED_MAX => {
+                self.repeated += 1;
+                self.upload.again(&id);
+                return;
+            }
+            // As relays say it that answer a duplicate with false.
+            Accepted::No if reason.starts_with("duplicate:") => self.upload.accepted(&id),
+            Accepted::No => self.upload.refused(&id, reason, now()),
+        };
+        self.tally.change(|tally| match sent {
+            Sent::Accepted => tally.accepted += 1,
+            Sent::Refused => tally.refused_there.add(reason),
+            Sent::Later | Sent::Unasked => {}
+        });
+    }
+
+    // === comparison ===
+
+    async fn compared(&mut self, session: &str, message: &[u8]) -> Result<(), String> {
+        let Some(comparing) = self.comparing.as_mut().filter(|comparing| comparing.name == session) else {
+            return Ok(());
+        };
+        self.method = Method::Negentropy;
+        let step = comparing.comparison.answered(message);
+        let Step { next, have, need } = step.map_err(|why| format!("{}: {why}", self.peer.name()))?;
+        let is_done = next.is_none();
+        comparing.held = next;
+        self.missing(have, need).await?;
+        if is_done {
+            let Comparing { name, window, comparison, .. } = self.comparing.take().expect("it is there");
+            self.attempts = 0;
+            self.windows.done(window, comparison.larger_side());
+            self.covered(window, comparison.own());
+            return self.send(&json!(["NEG-CLOSE", name])).await;
+        }
+        Ok(())
+    }
+
+    fn covered(&self, window: Window, own: usize) {
+        self.tally.change(|tally| {
+            tally.windows += 1;
+            tally.compared += own as u64;
+            tally.compared_from = Some(window.since);
+        });
+    }
+
+    /// Has the events transferred or listed that one side lacks.
+    async fn missing(&mut self, have: Vec<EventId>, need: Vec<EventId>) -> Result<(), String> {
+        self.report(&have, &need).await?;
+        if self.job.purpose.is_up() {
+            self.upload.add(have);
+        }
+        if self.job.purpose.is_down() {
+            self.fetch.add(need);
+        }
+        Ok(())
+    }
+
+    /// Counts events that one side lacks, and lists them.
+    async fn report(&self, have: &[EventId], need: &[EventId]) -> Result<(), String> {
+        self.tally.change(|tally| {
+            tally.only_here += have.len() as u64;
+            tally.only_there += need.len() as u64;
+        });
+        if let (Purpose::List, Some(found)) = (self.job.purpose, &self.found) {
+            let all = have.iter().map(|id| Missing::There(*id)).chain(need.iter().map(|id| Missing::Here(*id)));
+            for missing in all {
+                found.send(missing).await.map_err(|_| "nobody reads the list any more".to_owned())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn window_refused(&mut self, session: &str, reason: &str) -> Result<(), String> {
+        if self.comparing.take_if(|comparing| comparing.name == session).is_none() {
+            return Ok(());
+        }
+        self.attempts += 1;
+        let refused = || Err(format!("{} refuses the comparison: {reason}", self.peer.name()));
+        let text = reason.to_ascii_lowercase();
+        if self.attempts > WINDOW_ATTEMPTS_MAX || (wants_identity(&text) && !self.peer.has_keys()) {
+            return refused();
+        }
+        if TOO_LARGE.iter().any(|word| text.contains(word)) {
+            return self.windows.halve().or_else(|OneSecond| refused());
+        }
+        if wants_identity(&text) || text.starts_with("closed:") {
+            return Ok(());
+        }
+        if self.method == Method::Probing && is_unknown(&text) {
+            self.ask_for_pages();
+            return Ok(());
+        }
+        refused()
+    }
+
+    // === pages ===
+
+    async fn page_complete(&mut self, page: Page) -> Result<(), String> {
+        let window = page.window();
+        let Complete { covered, ids, events, next, crowded, stuck } = page.complete();
+        let is_crowded = crowded.is_some() || (self.stuck.is_some() && !events.is_empty());
+        self.stuck = stuck;
+        self.tally.change(|tally| {
+            tally.crowded_seconds += u64::from(is_crowded);
+            tally.windows += 1;
+            tally.compared_from = covered.map(|window| window.since).or(tally.compared_from);
+        });
+        self.store_page(events).await?;
+        self.rest = covered.map(|window| Rest { window, theirs: ids });
+        if next.is_none() {
+            self.windows.go_on_before(window.since);
+        }
+        self.next_page = next;
+        Ok(())
+    }
+
+    /// Has the events of a page stored that are not here.
+    async fn store_page(&mut self, events: Vec<New>) -> Result<(), String> {
+        let mut theirs: Vec<EventId> = events.iter().map(|new| new.id).collect();
+        theirs.sort_unstable();
+        let most = theirs.len();
+        let here = self.exchange.ids(&Filter { ids: Some(theirs), ..Filter::default() }, most).await?;
+        let here: HashSet<EventId> = here.into_iter().map(|dated| dated.id).collect();
+        let mut need = Vec::new();
+        for New { id, json } in events {
+            if here.contains(&id) {
+                continue;
+            }
+            need.push(id);
+            if let Some(json) = json
+                && self.job.purpose.is_down()
+            {
+                self.tally.change(|tally| tally.received += 1);
+                self.intake.add(json).await;
+            }
+        }
+        self.intake.flush().await;
+        self.report(&[], &need).await
+    }
+
+    /// Has own events sent or listed that the peer lacks, as far as there is room for their ids.
+    async fn compare_some(&mut self, Rest { window, theirs }: Rest) -> Result<(), String> {
+        if self.job.purpose == Purpose::Transfer(Direction::Down) {
+            return Ok(());
+        }
+        let mut own = self.exchange.ids(&self.job.own_in(window), QUEUED_IDS_MAX).await?;
+        let older = (own.len() > QUEUED_IDS_MAX).then(|| own[QUEUED_IDS_MAX].created_at);
+        if let Some(oldest) = older {
+            own.retain(|dated| dated.created_at > oldest);
+            if own.is_empty() {
+                return Err(format!("more than {QUEUED_IDS_MAX} events are of one second"));
+            }
+        }
+        self.tally.change(|tally| tally.compared += own.len() as u64);
+        let have: Vec<EventId> = own.into_iter().map(|dated| dated.id).filter(|id| !theirs.contains(id)).collect();
+        self.report(&have, &[]).await?;
+        if self.job.purpose.is_up() {
+            self.upload.add(have);
+        }
+        self.rest = older.map(|oldest| Rest { window: Window { until: Some(oldest), ..window }, theirs });
+        Ok(())
+    }
+}
+
+/// True if a peer without negentropy says that it does not know the message.
+fn is_unknown(lowercase: &str) -> bool {
+    UNKNOWN_MESSAGE.iter().any(|word| lowercase.contains(word))
+}
+
+fn wants_identity(reason: &str) -> bool {
+    reason.starts_with("auth-required:")
+}

@@ -1,0 +1,170 @@
+//! Events that are sent to the peer, each until its OK. Pure: the time is an argument.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use birdhouse_events::EventId;
+
+use crate::limits::{
+    QUEUED_IDS_MAX, UPLOAD_PAUSE, UPLOAD_PAUSE_MAX, UPLOAD_PAUSES_MAX, UPLOAD_READ, UPLOADS_IN_FLIGHT,
+};
+
+/// An event as it is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outgoing {
+    pub(crate) id: EventId,
+    pub(crate) json: String,
+}
+
+/// Events on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Upload {
+    ids: VecDeque<EventId>,
+    /// Read, and not sent yet.
+    ready: VecDeque<Outgoing>,
+    /// Sent, and not answered.
+    in_flight: HashMap<EventId, Outgoing>,
+    /// Pauses in a row, for which the peer has asked.
+    pauses: u32,
+    /// Time until which nothing is sent.
+    paused_until: Option<Duration>,
+}
+
+/// The outcome of an event that was sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Accepted,
+    Refused,
+    /// It is sent again later.
+    Later,
+    /// It was not sent, or its outcome is known.
+    Unasked,
+}
+
+impl Upload {
+    /// True while more ids may be added.
+    pub(crate) fn has_room(&self) -> bool {
+        self.ids.len() < QUEUED_IDS_MAX
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ids.is_empty() && self.ready.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// True while an answer is owed.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, ids: impl IntoIterator<Item = EventId>) {
+        self.ids.extend(ids);
+    }
+
+    /// Returns the ids of the events that are to be read now; none while enough are read.
+    pub(crate) fn next_reads(&mut self) -> Vec<EventId> {
+        if !self.ready.is_empty() || self.in_flight.len() >= UPLOADS_IN_FLIGHT {
+            return Vec::new();
+        }
+        self.ids.drain(..self.ids.len().min(UPLOAD_READ)).collect()
+    }
+
+    pub(crate) fn read(&mut self, events: impl IntoIterator<Item = Outgoing>) {
+        self.ready.extend(events);
+    }
+
+    /// Returns the next event to send, if one may be sent now.
+    pub(crate) fn next(&mut self, now: Duration) -> Option<String> {
+        if self.in_flight.len() >= UPLOADS_IN_FLIGHT || self.pause(now).is_some() {
+            return None;
+        }
+        let outgoing = self.ready.pop_front()?;
+        let json = outgoing.json.clone();
+        self.in_flight.insert(outgoing.id, outgoing);
+        Some(json)
+    }
+
+    /// Returns the time for which nothing is sent.
+    pub(crate) fn pause(&self, now: Duration) -> Option<Duration> {
+        if self.ready.is_empty() && self.ids.is_empty() {
+            return None;
+        }
+        self.paused_until.and_then(|until| until.checked_sub(now)).filter(|pause| !pause.is_zero())
+    }
+
+    /// Takes the peer's outcome.
+    pub(crate) fn accepted(&mut self, id: &EventId) -> Sent {
+        if self.in_flight.remove(id).is_none() {
+            return Sent::Unasked;
+        }
+        self.pauses = 0;
+        Sent::Accepted
+    }
+
+    /// Takes the peer's refusal.
+    pub(crate) fn refused(&mut self, id: &EventId, reason: &str, now: Duration) -> Sent {
+        let Some(outgoing) = self.in_flight.remove(id) else { return Sent::Unasked };
+        if !reason.starts_with("rate-limited:") || self.pauses >= UPLOAD_PAUSES_MAX {
+            return Sent::Refused;
+        }
+        // Those that were sent together are refused together, which is one pause.
+        if self.paused_until.is_none_or(|until| until <= now) {
+            let pause = UPLOAD_PAUSE.saturating_mul(1 << self.pauses).min(UPLOAD_PAUSE_MAX);
+            self.paused_until = Some(now + pause);
+            self.pauses += 1;
+        }
+        self.ready.push_back(outgoing);
+        Sent::Later
+    }
+
+    /// Takes a refusal after which the event is sent again at once, once.
+    pub(crate) fn again(&mut self, id: &EventId) -> bool {
+        let Some(outgoing) = self.in_flight.remove(id) else { return false };
+        self.ready.push_front(outgoing);
+        true
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn outgoing(number: u8) -> Outgoing {
+        Outgoing { id: EventId([number; 32]), json: number.to_string() }
+    }
+
+    #[test]
+    fn each_event_is_in_flight_until_its_outcome_comes() {
+        let mut upload = Upload::default();
+        upload.add((0..200).map(|n| EventId([n; 32])));
+        assert_eq!(upload.next_reads().len(), UPLOAD_READ);
+        upload.read((0..100).map(outgoing));
+        assert!(upload.next_reads().is_empty());
+        let sent = std::iter::from_fn(|| upload.next(Duration::ZERO)).count();
+        assert_eq!(sent, UPLOADS_IN_FLIGHT);
+        assert_eq!(upload.accepted(&EventId([0; 32])), Sent::Accepted);
+        assert_eq!(upload.accepted(&EventId([0; 32])), Sent::Unasked);
+        assert_eq!(upload.refused(&EventId([1; 32]), "blocked: no", Duration::ZERO), Sent::Refused);
+        assert_eq!(std::iter::from_fn(|| upload.next(Duration::ZERO)).count(), 2);
+        assert!(!upload.is_idle());
+    }
+
+    #[test]
+    fn a_peer_that_asks_for_less_gets_it_later_and_not_for_ever() {
+        let (mut upload, mut now, mut later) = (Upload::default(), Duration::ZERO, 0);
+        upload.read([outgoing(1)]);
+        loop {
+            assert!(upload.next(now).is_some());
+            match upload.refused(&EventId([1; 32]), "rate-limited: slow down", now) {
+                Sent::Later => later += 1,
+                Sent::Refused => break,
+                other => panic!("{other:?}"),
+            }
+            let pause = upload.pause(now).unwrap();
+            assert!(upload.next(now).is_none() && pause <= UPLOAD_PAUSE_MAX);
+            now += pause;
+        }
+        assert_eq!(later, UPLOAD_PAUSES_MAX);
+        assert!(upload.is_idle());
+    }
+}

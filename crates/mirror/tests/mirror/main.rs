@@ -1,0 +1,7 @@
+//! Synchronization between relays over real sockets, and with peers that answer as none should.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod app;
+mod between;
+mod hostile;
+mod old_peer;
