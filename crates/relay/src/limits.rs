@@ -252,8 +252,9 @@ pub(crate) const INLINE_MESSAGE_BYTES: usize = 64 * 1024;
 pub(crate) const WRITE_BYTES: usize = 64 * 1024;
 /// Events that COUNT takes in one turn.
 pub(crate) const COUNT_ROWS: usize = 5000;
-/// Bytes of a negentropy message of ours, before hexadecimal encoding; clients bound messages, too.
-pub(crate) const SYNC_FRAME_BYTES: u64 = 128 * 1024;
+/// Bytes of a negentropy message of ours, before hexadecimal encoding. Clients bound messages, and go-nostr answers one
+/// with up to fourteen times its bytes, which must fit a message of ours: nostr-tools and nostr-sdk take as many.
+pub(crate) const SYNC_FRAME_BYTES: u64 = 60_000;
 /// Bytes of a negentropy message that count as one id, which takes as many.
 pub(crate) const SYNC_ID_BYTES: usize = 40;
 /// Events that one commit makes durable.
