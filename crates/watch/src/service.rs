@@ -612,15 +612,16 @@ impl Running {
             Next::Tick => of_now(Touched::Scripts(Vec::new())),
         };
         let Some(update) = update else { return Ok(Left::default()) };
-        let announced = engine.update(&update, now())?;
+        let announced = engine.update(&update, now());
         let (views, found) = (engine.watches(), engine.take_found());
         let mut followed = self.followed.lock();
         self.publish_scripts(&engine, &views);
         followed.found.extend(found);
         followed.at = Some(Arc::clone(&update.snapshot));
-        // Nobody may listen.
+        // Nobody may listen. Streams go on while notices cannot be written.
         let _ = followed.updates.send(update);
         drop(followed);
+        let announced = announced?;
         *self.views.lock() = views;
         if let Some(last) = announced.last() {
             self.announce(last.seq);

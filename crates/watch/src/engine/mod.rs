@@ -97,12 +97,17 @@ impl Engine {
     /// Returns parts of blocks that the node has removed, and that silent payments lie in: the next update after they
     /// are fetched announces these.
     pub fn wanted(&self) -> Vec<BlockPart> {
-        self.loaded.iter().flat_map(|loaded| &loaded.watches).flat_map(|watch| watch.silent.wanted.clone()).collect()
+        self.following().flat_map(|watch| watch.silent.wanted.clone()).collect()
+    }
+
+    /// The watches, unless the last update was not taken: then nothing goes on before the next one.
+    fn following(&self) -> impl Iterator<Item = &Watched> {
+        self.loaded.iter().filter(|loaded| !loaded.is_new).flat_map(|loaded| &loaded.watches)
     }
 
     /// True if there are blocks that no update has scanned yet for silent payments: the next one goes on.
     pub fn is_scanning(&self) -> bool {
-        self.loaded.iter().flat_map(|loaded| &loaded.watches).any(|watch| watch.silent.is_behind)
+        self.following().any(|watch| watch.silent.is_behind)
     }
 
     /// Takes the scripts that watches at work have found since the last call: those of silent payments, and those that

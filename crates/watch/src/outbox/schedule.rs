@@ -85,6 +85,11 @@ impl Schedule {
         match outcome {
             Outcome::Delivered => {
                 *delivery.attempts(queue) = Attempts::default();
+                // The receiver is there again: an alarm that failed before waits no longer, unless it was refused.
+                let alarms = delivery.attempts(Queue::Alarms);
+                if alarms.rejections == 0 {
+                    alarms.next_ms = 0;
+                }
                 delivery.disabled = None;
                 delivery.last_delivery = Some(now.as_secs());
                 delivery.successes += 1;

@@ -164,3 +164,14 @@ fn an_alarm_comes_first_and_one_that_fails_holds_nothing_back() {
     schedule.note(&mut delivery, Queue::Alarms, &Outcome::Disable { why: "gone".into() }, NOW, 0);
     assert!(matches!(schedule.step(both(&delivery), NOW), Step::Rest));
 }
+
+/// The receiver is there again, so an alarm that failed before is tried at once.
+#[test]
+fn a_delivery_ends_the_wait_of_an_alarm() {
+    let (schedule, mut delivery, now) = (Schedule::default(), ChannelRecord::default(), Duration::from_secs(1_000));
+    let away = Outcome::Retry { why: "away".into(), after: None };
+    schedule.note(&mut delivery, Queue::Alarms, &away, now, 0);
+    assert!(delivery.attempts(Queue::Alarms).next_ms > 1_000_000);
+    schedule.note(&mut delivery, Queue::Usual, &Outcome::Delivered, now, 0);
+    assert_eq!(delivery.attempts(Queue::Alarms).next_ms, 0);
+}
