@@ -11,4 +11,4 @@ pub(crate) mod setup;
 
 pub(crate) use self::build_space::BuildSpace;
 pub(crate) use self::prune::{NodeBlocks, Offer, Pruned, Pruner, lean_refusal};
-pub(crate) use self::setup::{NodePorts, Setup};
+pub(crate) use self::setup::{NodePorts, Setup, node_conf};

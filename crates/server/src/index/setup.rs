@@ -290,6 +290,13 @@ pub(crate) struct NodePorts {
     pub(crate) zmq: Option<String>,
 }
 
+impl NodePorts {
+    /// Returns the ports of a node's configuration.
+    pub(crate) fn of(conf: &NodeConf) -> Self {
+        Self { peers: conf.peer_ports.clone(), zmq: conf.zmq_sequence.clone() }
+    }
+}
+
 /// The node's interfaces.
 pub(crate) struct NodeAccess {
     rpc: Arc<Rpc>,
@@ -352,7 +359,7 @@ fn with_node(options: &Options) -> Result<Parts> {
     let source = Fetching::new(source_of(&rpc, &conf, options)?, rpc.with_own_calls(CALLS_OF_FETCHES), &folder)
         .with_free_bytes(move || birdhouse_store::disk_free_bytes(&blocks_dir));
     // Nobody waits for the messages of a node that is polled.
-    let ports = NodePorts { peers: conf.peer_ports, zmq: conf.zmq_sequence.clone() };
+    let ports = NodePorts::of(&conf);
     let zmq_sequence = conf.zmq_sequence.filter(|_| options.rpc_poll_secs.is_none());
     let access = NodeAccess { rpc, zmq_sequence, ports, blocks_dir: conf.blocks_dir, fetches: source.counters() };
     Ok((conf.network, Some(access), Arc::new(source)))

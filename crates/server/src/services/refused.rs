@@ -6,18 +6,21 @@ use birdhouse_node::{Rpc, announced_ports};
 use birdhouse_watch::channel::{Refused, RefusedAddress};
 
 use crate::config::Options;
-use crate::index::{NodePorts, Setup};
+use crate::index::{NodePorts, Setup, node_conf};
 
 const PEERS: &str = "the node's port for peers";
 
 /// Returns the addresses of the node (RPC, peer-to-peer, ZMQ), those of this server's operator, and that of Tor's
 /// control port. Names are looked up when they are used.
 pub(crate) fn refused(options: &Options, setup: Option<&Setup>) -> Refused {
-    let rpc = setup.and_then(|setup| setup.rpc.clone());
-    let address = rpc.as_ref().map_or("", |rpc| rpc.address());
-    let none = NodePorts::default();
-    let refused = Refused::new(known(options, address, setup.map_or(&none, |setup| &setup.node_ports)));
-    match rpc {
+    let Some(setup) = setup else {
+        let node = node_conf(options).ok();
+        let (address, ports) = node.map(|node| (node.rpc_address.clone(), NodePorts::of(&node))).unwrap_or_default();
+        return Refused::new(known(options, &address, &ports));
+    };
+    let address = setup.rpc.as_ref().map_or("", |rpc| rpc.address());
+    let refused = Refused::new(known(options, address, &setup.node_ports));
+    match setup.rpc.clone() {
         Some(rpc) => refused.with_node(Arc::new(move || announced(&rpc))),
         None => refused,
     }
