@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use birdhouse_events::Filter;
 use birdhouse_relay::Exchange;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -19,9 +20,10 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn start(exchange: Arc<Exchange>, tally: SharedTally) -> Self {
+    /// Stores events that match a filter: what a peer sends is its own choice.
+    pub(crate) fn start(exchange: Arc<Exchange>, wanted: Filter, tally: SharedTally) -> Self {
         let (batches, waiting) = mpsc::channel(BATCHES_WAITING);
-        let storing = tokio::spawn(store(exchange, tally, waiting));
+        let storing = tokio::spawn(store(exchange, wanted, tally, waiting));
         Self { batches, storing, batch: Vec::new(), bytes: 0 }
     }
 
@@ -55,9 +57,9 @@ impl Intake {
     }
 }
 
-async fn store(exchange: Arc<Exchange>, tally: SharedTally, mut batches: mpsc::Receiver<Vec<String>>) {
+async fn store(exchange: Arc<Exchange>, wanted: Filter, tally: SharedTally, mut batches: mpsc::Receiver<Vec<String>>) {
     while let Some(batch) = batches.recv().await {
-        let outcomes = exchange.take(&batch).await;
+        let outcomes = exchange.take(&batch, &wanted).await;
         for taken in outcomes {
             tally.took(taken);
         }

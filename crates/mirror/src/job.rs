@@ -100,6 +100,11 @@ impl Job {
         self
     }
 
+    /// Returns the filter for all events.
+    pub(crate) fn wanted(&self) -> Filter {
+        self.own_in(Window { since: self.since, until: self.until })
+    }
+
     /// Returns the filter for our own events in a window.
     pub(crate) fn own_in(&self, window: Window) -> Filter {
         let (since, until) = (Some(Timestamp(window.since)), window.until.map(Timestamp));

@@ -50,6 +50,9 @@ pub const BATCHES_WAITING: usize = 2;
 
 /// Uploaded events that wait for their OK.
 pub const UPLOADS_IN_FLIGHT: usize = 64;
+/// Bytes of an event that is uploaded. strfry takes messages of 128 KiB and closes the connection at a longer one, so
+/// that each run would end there.
+pub const UPLOAD_BYTES_MAX: usize = 128 * 1024 - 16;
 /// Events that are read to be uploaded.
 pub const UPLOAD_READ: usize = 100;
 /// Pause after an event was refused as `rate-limited`; it doubles.

@@ -67,9 +67,10 @@ pub(crate) struct Complete {
     pub(crate) stuck: Option<u64>,
 }
 
-/// Returns the id and the time of an event.
+/// Returns the id and the time of an event; `None` if it has none that a relay stores.
 pub(crate) fn dated(json: &str) -> Option<DatedId> {
     let Head { id, created_at } = serde_json::from_str(json).ok()?;
+    u32::try_from(created_at).ok()?;
     Some(DatedId { created_at, id: EventId::parse(&id)? })
 }
 
@@ -123,13 +124,20 @@ impl Page {
             let until = second.checked_sub(1).filter(|until| *until >= window.since)?;
             Some(Next { window: Window { since: window.since, until: Some(until) }, known: HashSet::new() })
         };
+        // All ids that are known of the last second: a peer may send some of them by turns.
+        let mut again: HashSet<EventId> =
+            events.iter().filter(|(_, came)| came.created_at == oldest).map(|(id, _)| *id).collect();
+        if window.until == Some(oldest) {
+            again.extend(&known);
+        }
         // Where nothing is new, or one second fills the page, that second is over.
+        let crowded = crowded.or((again.len() > PAGE_EVENTS_MAX).then_some(oldest));
         let is_over = !is_new || crowded.is_some();
         let (covered, next) = if is_over {
             (Window { since: oldest, until: window.until }, before(oldest))
         } else {
-            let known = events.iter().filter(|(_, came)| came.created_at == oldest).map(|(id, _)| *id).collect();
-            let next = Some(Next { window: Window { since: window.since, until: Some(oldest) }, known });
+            let older = Window { since: window.since, until: Some(oldest) };
+            let next = Some(Next { window: older, known: again });
             (Window { since: oldest + 1, until: window.until }, next)
         };
         let covered = covered.until.is_none_or(|until| covered.since <= until).then_some(covered);
@@ -204,6 +212,23 @@ mod tests {
         }
         let complete = page.complete();
         assert_eq!((complete.crowded, complete.next.unwrap().window), (Some(7), Window { since: 0, until: Some(6) }));
+    }
+
+    #[test]
+    fn a_peer_that_sends_two_events_of_a_second_by_turns_is_done_with_it() {
+        let mut next = Next { window: Window { since: 0, until: None }, known: HashSet::new() };
+        for number in [0, 1, 0] {
+            let mut page = Page::new("p".into(), next.window, next.known);
+            page.add(json(number, 7)).unwrap();
+            next = page.complete().next.unwrap();
+        }
+        assert_eq!(next.window.until, Some(6));
+    }
+
+    #[test]
+    fn an_event_of_a_time_that_no_relay_stores_is_none() {
+        assert_eq!(dated(&json(1, u64::MAX)), None);
+        assert!(dated(&json(1, u64::from(u32::MAX))).is_some());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::limits::{CONNECT_TIMEOUT, MESSAGE_BYTES_MAX, UNWRITTEN_MAX};
+use crate::limits::{CONNECT_TIMEOUT, MESSAGE_BYTES_MAX, SILENCE_TIMEOUT, UNWRITTEN_MAX};
 
 /// Kind of the proof of an identity to a relay (NIP-42).
 const AUTHENTICATION: Kind = Kind::CLIENT_AUTH;
@@ -68,11 +68,14 @@ impl Peer {
     /// Sends a message; returns its bytes.
     ///
     /// # Errors
-    /// The connection has ended.
+    /// The connection has ended, or the peer reads nothing.
     pub(crate) async fn send_text(&self, message: String) -> Result<usize, String> {
         let bytes = message.len();
-        let sent = self.to.send(message).await;
-        sent.map(|()| bytes).map_err(|_| format!("the connection to {} has ended", self.target))
+        match timeout(SILENCE_TIMEOUT, self.to.send(message)).await {
+            Ok(Ok(())) => Ok(bytes),
+            Ok(Err(_)) => Err(format!("the connection to {} has ended", self.target)),
+            Err(_) => Err(format!("{} has read nothing in {} s", self.target, SILENCE_TIMEOUT.as_secs())),
+        }
     }
 
     /// Waits for the peer.

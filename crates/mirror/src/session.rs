@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use birdhouse_dial::relay::{Accepted, Answer, Received};
 use birdhouse_events::{Event, EventId, Filter, hex};
@@ -19,7 +20,7 @@ use crate::intake::Intake;
 use crate::job::{Direction, Job, Purpose};
 use crate::limits::{
     CLOSED_MAX, PAGE_EVENTS, PROBE_TIMEOUT, QUEUED_IDS_MAX, REPEATED_MAX, SILENCE_TIMEOUT, UNASKED_MAX,
-    WINDOW_ATTEMPTS_MAX, WINDOW_IDS_MAX,
+    UPLOAD_BYTES_MAX, UPLOAD_PAUSE, UPLOAD_PAUSE_MAX, UPLOAD_PAUSES_MAX, WINDOW_ATTEMPTS_MAX, WINDOW_IDS_MAX,
 };
 use crate::page::{Complete, New, Next, Page, dated};
 use crate::peer::{Peer, now};
@@ -68,6 +69,14 @@ struct Session<'a> {
     repeated: usize,
     /// REQs that were closed in a row.
     closed: usize,
+    /// Pauses in a row, for which the peer has asked.
+    pauses: u32,
+    /// Time until which nothing is asked.
+    paused_until: Option<Duration>,
+    /// True while the peer owes an answer.
+    is_owed: bool,
+    /// Time of the last answer that was owed, or since when one is.
+    answered: Duration,
     /// Events that were not asked for.
     unasked: usize,
     /// Second at whose events the page before ended, with nothing new.
@@ -128,10 +137,14 @@ pub async fn sync(
         last: 0,
         fetch: Fetch::default(),
         upload: Upload::default(),
-        intake: Intake::start(Arc::clone(exchange), tally.clone()),
+        intake: Intake::start(Arc::clone(exchange), job.wanted(), tally.clone()),
         attempts: 0,
         repeated: 0,
         closed: 0,
+        pauses: 0,
+        paused_until: None,
+        is_owed: false,
+        answered: now(),
         unasked: 0,
         stuck: None,
     };
@@ -170,6 +183,9 @@ impl Session<'_> {
     // === what is asked of the peer ===
 
     async fn go_on(&mut self) -> Result<(), String> {
+        if self.pause().is_some() {
+            return self.send_events().await;
+        }
         if self.has_room() {
             match (self.method, &mut self.comparing) {
                 (Method::Pages, _) => self.go_on_with_pages().await?,
@@ -199,8 +215,13 @@ impl Session<'_> {
             ids.sort_unstable();
             let events = self.exchange.events(&Filter { ids: Some(ids), ..Filter::default() }).await?;
             let (sent, kept): (Vec<Event>, Vec<Event>) = events.into_iter().partition(|event| self.is_sent(event));
-            self.tally.change(|tally| tally.kept += kept.len() as u64);
-            self.upload.read(sent.into_iter().map(|event| Outgoing { id: event.id, json: event.to_json() }));
+            let sent = sent.into_iter().map(|event| Outgoing { id: event.id, json: event.to_json() });
+            let (sent, too_long): (Vec<_>, Vec<_>) = sent.partition(|event| event.json.len() <= UPLOAD_BYTES_MAX);
+            self.tally.change(|tally| {
+                tally.kept += kept.len() as u64;
+                tally.too_long += too_long.len() as u64;
+            });
+            self.upload.read(sent);
         }
         while let Some(json) = self.upload.next(now()) {
             let bytes = self.peer.send_text(format!("[\"EVENT\",{json}]")).await?;
@@ -283,14 +304,9 @@ impl Session<'_> {
 
     /// Waits for the peer, or until something may be sent again.
     async fn listen(&mut self) -> Result<(), String> {
-        let owes = self.fetch.is_waited_for() || self.upload.is_waited_for() || self.comparing.is_some();
-        let owes = owes || self.page.is_some();
-        let pause = self.upload.pause(now());
-        let patience = match self.method {
-            Method::Probing => PROBE_TIMEOUT,
-            _ => SILENCE_TIMEOUT,
-        };
-        let wait = pause.map_or(patience, |pause| pause.min(patience));
+        let Some(left) = self.patience()? else { return Ok(()) };
+        let pauses = [self.upload.pause(now()), self.pause()].into_iter().flatten();
+        let wait = pauses.fold(left, Duration::min);
         let exchange = self.exchange;
         let received = tokio::select! {
             biased;
@@ -299,15 +315,62 @@ impl Session<'_> {
         };
         match received {
             Ok(Ok(Received::Message(text))) => self.hear(&text).await,
-            Ok(Ok(Received::Alive)) => Ok(()),
             Ok(Err(why)) => Err(why),
-            Err(_) if pause.is_some() || !owes => Ok(()),
-            Err(_) if self.method == Method::Probing => {
-                self.ask_for_pages();
-                Ok(())
-            }
-            Err(_) => Err(format!("{} has not answered in {} s", self.peer.name(), SILENCE_TIMEOUT.as_secs())),
+            // The next round sees whose turn it is.
+            Ok(Ok(Received::Alive)) | Err(_) => Ok(()),
         }
+    }
+
+    /// Returns the time for which the peer is waited for; `None` if there is another way to ask it. Only answers that
+    /// are owed give it more time.
+    ///
+    /// # Errors
+    /// It has none left.
+    fn patience(&mut self) -> Result<Option<Duration>, String> {
+        let owes = self.fetch.is_waited_for() || self.upload.is_waited_for() || self.comparing.is_some();
+        let owes = owes || self.page.is_some();
+        if owes && !self.is_owed {
+            self.answered = now();
+        }
+        self.is_owed = owes;
+        let patience = if self.method == Method::Probing { PROBE_TIMEOUT } else { SILENCE_TIMEOUT };
+        let left = patience.saturating_sub(now().saturating_sub(self.answered));
+        if !owes {
+            return Ok(Some(patience));
+        }
+        if !left.is_zero() {
+            return Ok(Some(left));
+        }
+        if self.method == Method::Probing {
+            self.answered = now();
+            self.ask_for_pages();
+            return Ok(None);
+        }
+        Err(format!("{} has not answered in {} s", self.peer.name(), SILENCE_TIMEOUT.as_secs()))
+    }
+
+    /// Notes that an answer came that was owed.
+    fn note_answer(&mut self) {
+        self.answered = now();
+    }
+
+    /// Returns the time for which nothing is asked.
+    fn pause(&self) -> Option<Duration> {
+        self.paused_until.and_then(|until| until.checked_sub(now())).filter(|pause| !pause.is_zero())
+    }
+
+    /// Asks nothing for a while, if the reason of a refusal wants that, and not too often in a row.
+    fn has_paused(&mut self, reason: &str) -> bool {
+        if !reason.starts_with("rate-limited:") || self.pauses >= UPLOAD_PAUSES_MAX {
+            return false;
+        }
+        // What was asked together is refused together, which is one pause.
+        if self.pause().is_none() {
+            let pause = UPLOAD_PAUSE.saturating_mul(1 << self.pauses).min(UPLOAD_PAUSE_MAX);
+            self.paused_until = Some(now() + pause);
+            self.pauses += 1;
+        }
+        true
     }
 
     async fn hear(&mut self, text: &str) -> Result<(), String> {
@@ -321,7 +384,7 @@ impl Session<'_> {
             Answer::Auth(challenge) => self.peer.prove(challenge).await,
             Answer::Event { subscription, event } => self.take(&subscription, event.get()).await,
             Answer::Eose(name) => self.ended(&name).await,
-            Answer::Closed { subscription, reason } => self.refused(&subscription, &reason).await,
+            Answer::Closed { subscription, reason } => self.refused(&subscription, &reason),
             Answer::Ok { id, accepted, reason } => {
                 self.decided(&id, accepted, &reason);
                 Ok(())
@@ -350,6 +413,7 @@ impl Session<'_> {
             && page.name == subscription
         {
             let passed_on = page.add(json.to_owned()).map_err(|why| format!("{}: {why}", self.peer.name()))?;
+            self.answered = now();
             if let Some(json) = passed_on
                 && self.job.purpose.is_down()
             {
@@ -366,34 +430,42 @@ impl Session<'_> {
             }
             return Ok(());
         }
+        self.note_answer();
         self.tally.change(|tally| tally.received += 1);
         self.intake.add(json.to_owned()).await;
         Ok(())
     }
 
     async fn ended(&mut self, name: &str) -> Result<(), String> {
-        if self.fetch.ended(name) {
-            self.closed = 0;
+        let page = self.page.take_if(|page| page.name == name);
+        let is_of_fetch = self.fetch.ended(name);
+        if page.is_none() && !is_of_fetch {
+            return Ok(());
+        }
+        self.note_answer();
+        (self.closed, self.pauses) = (0, 0);
+        let Some(page) = page else {
             self.intake.flush().await;
             return self.send(&json!(["CLOSE", name])).await;
-        }
-        let Some(page) = self.page.take_if(|page| page.name == name) else { return Ok(()) };
+        };
         self.send(&json!(["CLOSE", name])).await?;
         self.page_complete(page).await
     }
 
     /// A subscription is closed by the peer.
-    async fn refused(&mut self, name: &str, reason: &str) -> Result<(), String> {
-        self.closed += 1;
-        let is_page = self.page.as_ref().is_some_and(|page| page.name == name);
+    fn refused(&mut self, name: &str, reason: &str) -> Result<(), String> {
+        let page = self.page.take_if(|page| page.name == name);
+        let is_of_fetch = self.fetch.refused(name);
+        if page.is_none() && !is_of_fetch {
+            return Ok(());
+        }
+        self.note_answer();
+        let is_paused = self.has_paused(reason);
+        self.closed += usize::from(!is_paused);
         if self.closed > CLOSED_MAX || (wants_identity(reason) && !self.peer.has_keys()) {
             return Err(format!("{} refuses to answer: {reason}", self.peer.name()));
         }
-        if is_page {
-            let page = self.page.take().expect("it is there");
-            return self.ask_for_page(page.into_next()).await;
-        }
-        self.fetch.refused(name);
+        self.next_page = page.map(Page::into_next).or(self.next_page.take());
         Ok(())
     }
 
@@ -404,13 +476,18 @@ impl Session<'_> {
             Accepted::Yes => self.upload.accepted(&id),
             Accepted::No if wants_identity(reason) && self.peer.has_keys() && self.repeated < REPEATED_MAX => {
                 self.repeated += 1;
-                self.upload.again(&id);
+                if self.upload.again(&id) {
+                    self.note_answer();
+                }
                 return;
             }
             // As relays say it that answer a duplicate with false.
             Accepted::No if reason.starts_with("duplicate:") => self.upload.accepted(&id),
             Accepted::No => self.upload.refused(&id, reason, now()),
         };
+        if sent != Sent::Unasked {
+            self.note_answer();
+        }
         self.tally.change(|tally| match sent {
             Sent::Accepted => tally.accepted += 1,
             Sent::Refused => tally.refused_there.add(reason),
@@ -424,7 +501,11 @@ impl Session<'_> {
         let Some(comparing) = self.comparing.as_mut().filter(|comparing| comparing.name == session) else {
             return Ok(());
         };
+        if comparing.held.is_some() {
+            return Err(format!("{} sends messages of a comparison that it was not asked for", self.peer.name()));
+        }
         self.method = Method::Negentropy;
+        (self.answered, self.pauses) = (now(), 0);
         let step = comparing.comparison.answered(message);
         let Step { next, have, need } = step.map_err(|why| format!("{}: {why}", self.peer.name()))?;
         let is_done = next.is_none();
@@ -477,6 +558,10 @@ impl Session<'_> {
 
     fn window_refused(&mut self, session: &str, reason: &str) -> Result<(), String> {
         if self.comparing.take_if(|comparing| comparing.name == session).is_none() {
+            return Ok(());
+        }
+        self.note_answer();
+        if self.has_paused(reason) {
             return Ok(());
         }
         self.attempts += 1;

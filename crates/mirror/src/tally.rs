@@ -9,7 +9,7 @@ use birdhouse_relay::Taken;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::REASONS_MAX;
+use crate::limits::{REASONS_MAX, UPLOAD_BYTES_MAX};
 
 /// Name under which further reasons are counted.
 const OTHER: &str = "other reasons";
@@ -50,6 +50,8 @@ pub struct Tally {
     pub refused_there: Reasons,
     /// Events that were not sent: protected ones (NIP-70), and private messages whose kind the filter does not name.
     pub kept: u64,
+    /// Events that were not sent because their messages are longer than relays take.
+    pub too_long: u64,
     /// Seconds with more events than a page of the peer, of which some may be missing.
     pub crowded_seconds: u64,
     /// Bytes of messages from the peer.
@@ -73,6 +75,12 @@ impl Reasons {
     /// Returns the number of refusals.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
+    }
+
+    /// Returns the number of refusals but those of the relay's own policy (`blocked:`): an event that was deleted,
+    /// replaced or banned is refused by each comparison that finds it.
+    pub fn unexpected(&self) -> u64 {
+        self.0.iter().filter(|(reason, _)| !reason.starts_with("blocked:")).map(|(_, count)| count).sum()
     }
 }
 
@@ -138,6 +146,9 @@ impl fmt::Display for Tally {
         }
         if self.kept > 0 {
             write!(out, "; {} protected or private ones were not sent", self.kept)?;
+        }
+        if self.too_long > 0 {
+            write!(out, "; {} of more than {} KiB were not sent", self.too_long, UPLOAD_BYTES_MAX / 1024)?;
         }
         for (side, reasons) in [("here", &self.refused_here), ("there", &self.refused_there)] {
             for (reason, count) in &reasons.0 {

@@ -1,6 +1,6 @@
 //! Events that are sent to the peer, each until its OK. Pure: the time is an argument.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use birdhouse_events::EventId;
@@ -20,6 +20,8 @@ pub(crate) struct Outgoing {
 #[derive(Debug, Default)]
 pub(crate) struct Upload {
     ids: VecDeque<EventId>,
+    /// The same ids: the peer may say twice that it lacks one.
+    waiting: HashSet<EventId>,
     /// Read, and not sent yet.
     ready: VecDeque<Outgoing>,
     /// Sent, and not answered.
@@ -57,7 +59,7 @@ impl Upload {
     }
 
     pub(crate) fn add(&mut self, ids: impl IntoIterator<Item = EventId>) {
-        self.ids.extend(ids);
+        self.ids.extend(ids.into_iter().filter(|id| self.waiting.insert(*id)));
     }
 
     /// Returns the ids of the events that are to be read now; none while enough are read.
@@ -65,7 +67,11 @@ impl Upload {
         if !self.ready.is_empty() || self.in_flight.len() >= UPLOADS_IN_FLIGHT {
             return Vec::new();
         }
-        self.ids.drain(..self.ids.len().min(UPLOAD_READ)).collect()
+        let next: Vec<EventId> = self.ids.drain(..self.ids.len().min(UPLOAD_READ)).collect();
+        for id in &next {
+            self.waiting.remove(id);
+        }
+        next
     }
 
     pub(crate) fn read(&mut self, events: impl IntoIterator<Item = Outgoing>) {

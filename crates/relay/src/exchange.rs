@@ -175,13 +175,13 @@ impl Exchange {
         next.map_err(|error| error.to_string())
     }
 
-    /// Offers events, each as its JSON: checks them as those of clients, and stores them. Returns the outcomes, in any
-    /// order, once they are durable.
-    pub async fn take(&self, texts: &[String]) -> Vec<Taken> {
+    /// Offers events, each as its JSON: checks them as those of clients, and that they are `wanted`, and stores them.
+    /// Returns the outcomes, in any order, once they are durable.
+    pub async fn take(&self, texts: &[String], wanted: &Filter) -> Vec<Taken> {
         let (answers, mut answered) = mpsc::channel(texts.len().max(1));
         let (mut outcomes, mut in_flight) = (Vec::with_capacity(texts.len()), 0);
         for some in texts.chunks(CHECKED_TOGETHER) {
-            let check = |_: &ReadTurns| some.iter().map(|text| self.check(text)).collect::<Vec<_>>();
+            let check = |_: &ReadTurns| some.iter().map(|text| self.check(text, wanted)).collect::<Vec<_>>();
             let checked = self.relay.settings.reads.offloaded(&self.guard.meter, check).await;
             for (checked, text) in checked.into_iter().zip(some) {
                 match checked {
@@ -222,8 +222,14 @@ impl Exchange {
     }
 
     /// Checks an event as one that a client publishes, but for rates.
-    fn check(&self, text: &str) -> Result<VerifiedEvent, Rejection> {
+    fn check(&self, text: &str, wanted: &Filter) -> Result<VerifiedEvent, Rejection> {
+        if text.len() > self.relay.settings.limits.message_bytes {
+            return Err(Rejection::Invalid("it is longer than message-bytes".into()));
+        }
         let event = Event::from_json(text).map_err(|Malformed { rejection, .. }| rejection)?;
+        if !wanted.matches(&event) {
+            return Err(Rejection::Invalid("it does not match the filter".into()));
+        }
         let (relay, seconds) = (&self.relay, now());
         let nobody = Identity::new(0, relay.events.urls(), SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
         let limits = relay.settings.limits.event_limits();

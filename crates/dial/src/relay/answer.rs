@@ -7,6 +7,8 @@ use serde_json::value::RawValue;
 const REASON_CHARS: usize = 200;
 /// Bytes of a name of a subscription or session; ours are shorter.
 const NAME_BYTES_MAX: usize = 64;
+/// Bytes of a challenge, which is signed and sent back.
+const CHALLENGE_BYTES_MAX: usize = 1024;
 
 /// A message of a relay.
 #[derive(Debug)]
@@ -79,7 +81,10 @@ impl<'a> Answer<'a> {
                 Some(Self::Ok { id: named(id)?, accepted, reason: first(rest) })
             }
             ("NOTICE", rest) => Some(Self::Notice(first(rest))),
-            ("AUTH", [challenge, ..]) => Some(Self::Auth(read(challenge)?)),
+            ("AUTH", [challenge, ..]) => {
+                let challenge = read::<String>(challenge).filter(|text| text.len() <= CHALLENGE_BYTES_MAX)?;
+                Some(Self::Auth(challenge))
+            }
             ("NEG-MSG", [name, message, ..]) => {
                 let message = const_hex::decode(read::<&str>(message)?).ok()?;
                 Some(Self::Compared { session: named(name)?, message })
@@ -135,6 +140,8 @@ mod tests {
     #[test]
     fn anything_else_is_no_message() {
         let long = format!(r#"["EOSE","{}"]"#, "x".repeat(NAME_BYTES_MAX + 1));
+        let challenge = format!(r#"["AUTH","{}"]"#, "x".repeat(CHALLENGE_BYTES_MAX + 1));
+        assert!(Answer::parse(&challenge).is_none());
         for text in ["", "{}", "[]", "[1]", r#"["EVENT","s"]"#, r#"["OK","ab"]"#, r#"["NEG-MSG","n","6"]"#, &long] {
             assert!(Answer::parse(text).is_none(), "{text}");
         }

@@ -109,6 +109,47 @@ async fn a_forged_event_is_refused_and_the_others_are_stored() {
     assert!(outcome.tally.refused_here.total() >= 1, "{:?}", outcome.tally);
 }
 
+/// A peer names and sends whatever it likes.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_outside_of_the_filter_are_refused() {
+    let (wanted, other, old) = (event(1, 1, 9, &[]), event(2, 1, 9, &[]), event(1, 1, 1, &[]));
+    let all = [wanted.clone(), other, old].map(|event| (event.id.0, event.to_json()));
+    let addr = peer(move |message, _| match message {
+        message if message.starts_with("[\"NEG-OPEN") => {
+            vec![named(message, (0..200).map(id).chain(all.iter().map(|(id, _)| *id)))]
+        }
+        message if message.starts_with("[\"REQ") => {
+            let name = name(message);
+            let sent = all.iter().filter(|(id, _)| message.contains(&const_hex::encode(id)));
+            let sent = sent.map(|(_, event)| format!("[\"EVENT\",\"{name}\",{event}]"));
+            sent.chain([format!("[\"EOSE\",\"{name}\"]")]).collect()
+        }
+        _ => Vec::new(),
+    })
+    .await;
+    let ours = App::start(Settings::default(), &[]).await;
+    let since = wanted.created_at.0 - 1;
+    let filter = format!(r#"{{"authors":["{}"],"since":{since}}}"#, wanted.pubkey);
+    let outcome = ours.sync(addr, BOTH, &filter).await;
+    assert_eq!(outcome.ended, Ok(()));
+    assert_same(&ours.ids(), &ids_of([&wanted]));
+    let reasons: Vec<&String> = outcome.tally.refused_here.0.keys().collect();
+    assert_eq!(reasons, ["invalid: it does not match the filter"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_other_relays_do_not_take_is_left_out() {
+    let tags: Vec<Vec<String>> = (0..3000).map(|number| vec!["x".to_owned(), format!("{number:064}")]).collect();
+    let tags: Vec<Vec<&str>> = tags.iter().map(|tag| tag.iter().map(String::as_str).collect()).collect();
+    let tags: Vec<&[&str]> = tags.iter().map(Vec::as_slice).collect();
+    let (large, small) = (event(1, 1, 2, &tags), event(1, 1, 1, &[]));
+    let (ours, theirs) =
+        (App::start(Settings::default(), &[&large, &small]).await, App::start(Settings::default(), &[]).await);
+    let outcome = ours.sync(theirs.addr, BOTH, "{}").await;
+    assert_eq!((outcome.ended, outcome.tally.too_long), (Ok(()), 1));
+    assert_same(&theirs.ids(), &ids_of([&small]));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_without_end_and_comparisons_without_end_are_left() {
     let endless = event(1, 1, 1, &[]).to_json();

@@ -48,7 +48,8 @@ pub(crate) fn run(options: &Options, request: SyncRequest) -> Result<ExitCode> {
 
 /// True if one side lacks events after the transfer, though it should have them.
 fn refuses(request: &SyncRequest, tally: &Tally) -> bool {
-    request.purpose != Purpose::List && tally.refused_here.total() + tally.refused_there.total() + tally.withheld > 0
+    request.purpose != Purpose::List
+        && tally.refused_here.unexpected() + tally.refused_there.unexpected() + tally.withheld > 0
 }
 
 fn by_server(socket: &Path, request: &SyncRequest, printer: &mut Printer) -> Result<Synced> {

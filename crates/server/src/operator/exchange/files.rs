@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
+use birdhouse_events::Filter;
 use birdhouse_mirror::SharedTally;
 use birdhouse_relay::{Exchange, Relay};
 use serde::Serialize;
@@ -36,7 +37,7 @@ pub(in crate::operator) async fn import(
         if batch.is_empty() {
             break;
         }
-        for taken in exchange.take(&batch).await {
+        for taken in exchange.take(&batch, &Filter::default()).await {
             invalid += u64::from(tally.took(taken));
         }
         if reported.elapsed() >= REPORT_INTERVAL {
