@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options, request: SyncRequest) -> Result<ExitCode> {
 /// True if one side lacks events after the transfer, though it should have them.
 fn refuses(request: &SyncRequest, tally: &Tally) -> bool {
     request.purpose != Purpose::List
-        && tally.refused_here.unexpected() + tally.refused_there.unexpected() + tally.withheld > 0
+        && tally.refused_here.unexpected() + tally.refused_there.total() + tally.withheld > 0
 }
 
 fn by_server(socket: &Path, request: &SyncRequest, printer: &mut Printer) -> Result<Synced> {
