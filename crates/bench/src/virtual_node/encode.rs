@@ -1,13 +1,13 @@
 //! Blocks and undo data as bytes, made from the height.
 
-use birdhouse_testkit::core_coding::{compressed_amount, put_varint};
+use birdhouse_testkit::core_coding::{compact_size, compressed_amount, put_varint};
 
 use super::cell::Order;
 use super::epochs::Epoch;
 use super::layout::Layout;
 use super::numbers::keyed;
 use super::places::{OutPlace, TxPlace};
-use super::scripts::{Known, Noise, Rules, Segwit, put_size};
+use super::scripts::{Known, Noise, Rules, Segwit};
 
 const VERSION: [u8; 4] = 2_u32.to_le_bytes();
 const SEQUENCE: [u8; 4] = 0xffff_fffd_u32.to_le_bytes();
@@ -87,8 +87,8 @@ impl Encoder {
         made.clear();
         let txs = self.layout.first_txnum(height + 1) - self.layout.first_txnum(height);
         let txs = usize::try_from(txs).expect("a block has fewer");
-        put_size(&mut made.body, txs);
-        put_size(&mut made.undo, txs - 1);
+        compact_size(&mut made.body, txs);
+        compact_size(&mut made.undo, txs - 1);
         self.coinbase(height, made);
         for cell in self.layout.cells_of(height) {
             let block = InBlock { height, cell, shape: self.layout.shape(cell), order: self.layout.order(cell) };
@@ -131,7 +131,7 @@ impl Encoder {
         out.extend_from_slice(self.noise.piece(keyed(self.layout.seed, height), 20));
         out.extend([0xff; 4]);
         let outputs = Layout::coinbase_outputs(height);
-        put_size(out, usize::try_from(outputs).expect("few outputs") + 1);
+        compact_size(out, usize::try_from(outputs).expect("few outputs") + 1);
         for vout in 0..outputs {
             self.output(OutPlace::Coinbase { height, vout }, out);
         }
@@ -165,8 +165,8 @@ impl Encoder {
         let is_first = tx == 0 && cell == self.layout.cells_of(height).start;
         let coinbase = if is_first { self.layout.coinbase_spent_by(height) } else { None };
         let inputs = place.inputs.len() + usize::from(coinbase.is_some());
-        put_size(&mut made.stripped, inputs);
-        put_size(&mut made.undo, inputs);
+        compact_size(&mut made.stripped, inputs);
+        compact_size(&mut made.undo, inputs);
         let rules = Rules {
             has_segwit: if shape.forms[3] > 0 { Segwit::Active } else { Segwit::Before },
             inscribed_percent: shape.inscribed_percent,
@@ -179,7 +179,7 @@ impl Encoder {
                 segwit = Segwit::Active;
             }
         }
-        put_size(&mut made.stripped, place.outputs.len());
+        compact_size(&mut made.stripped, place.outputs.len());
         for output in place.outputs.clone() {
             self.output(OutPlace::Cell { cell, output }, &mut made.stripped);
         }

@@ -1,6 +1,6 @@
 //! Bytes of scripts and of their spends: those of the usual forms, with random hashes, keys and signatures.
 
-use birdhouse_testkit::core_coding::{SPECIAL_SCRIPTS, put_varint};
+use birdhouse_testkit::core_coding::{SPECIAL_SCRIPTS, compact_size, put_varint};
 use birdhouse_testkit::rng::{Rng, mix};
 
 use super::epochs::Form;
@@ -180,11 +180,13 @@ enum Length {
 fn put_items(out: &mut Vec<u8>, items: &[&[u8]], length: Length) {
     match length {
         Length::Items => out.push(u8::try_from(items.len()).expect("few items")),
-        Length::Script => put_size(out, items.iter().map(|item| item.len() + 1 + usize::from(item.len() > 75)).sum()),
+        Length::Script => {
+            compact_size(out, items.iter().map(|item| item.len() + 1 + usize::from(item.len() > 75)).sum());
+        }
     }
     for item in items {
         match length {
-            Length::Items => put_size(out, item.len()),
+            Length::Items => compact_size(out, item.len()),
             // OP_PUSHDATA1
             Length::Script if item.len() > 75 => out.extend([76, u8::try_from(item.len()).expect("a short script")]),
             Length::Script => out.push(u8::try_from(item.len()).expect("a short item")),
@@ -202,20 +204,4 @@ fn two_of_three(noise: &[u8]) -> [u8; TWO_OF_THREE] {
     }
     script[TWO_OF_THREE - 1] = 0xae;
     script
-}
-
-/// Appends a length as Core's `WriteCompactSize` does.
-#[expect(clippy::cast_possible_truncation, reason = "the length fits in each arm")]
-pub(super) fn put_size(out: &mut Vec<u8>, length: usize) {
-    match length {
-        0..253 => out.push(length as u8),
-        253..0x1_0000 => {
-            out.push(253);
-            out.extend((length as u16).to_le_bytes());
-        }
-        _ => {
-            out.push(254);
-            out.extend(u32::try_from(length).expect("every list has fewer than 2^32 entries").to_le_bytes());
-        }
-    }
 }

@@ -26,6 +26,8 @@ use self::scripts::{ScriptId, Scripts};
 pub use self::stats::{Sample, Samples, Stats};
 use self::undo::UndoBytes;
 
+use crate::chains::core_coding::compact_size;
+
 /// Most coins that may still be spent, of 56 bytes each.
 const COINS_MAX: usize = 2_000_000;
 /// With fewer coins than this, transactions have 100 outputs.
@@ -138,7 +140,7 @@ impl Generator {
                 .expect("the coinbase is there");
         let header = mine_header(position, TxMerkleNode::from_raw_hash(root));
         let mut block = consensus::serialize(&header);
-        encode::compact_size(&mut block, txids.len());
+        compact_size(&mut block, txids.len());
         block.extend(consensus::serialize(&coinbase));
         block.extend_from_slice(body);
         self.stats.bytes += out.push(self.prev, &block, &self.undo.finish())?;

@@ -1,4 +1,4 @@
-//! Numbers as Core writes them into undo data.
+//! Numbers as Core writes them into blocks and undo data.
 //!
 //! Source: Core's `serialize.h` (`VARINT`), `compressor.cpp`.
 
@@ -17,6 +17,22 @@ pub fn put_varint(out: &mut Vec<u8>, mut number: u64) {
         groups[first] = number.to_le_bytes()[0] & 0x7f | 0x80;
     }
     out.extend_from_slice(&groups[first..]);
+}
+
+/// Core's `WriteCompactSize`, up to 32 bits: a length.
+#[expect(clippy::cast_possible_truncation, reason = "the length fits in each arm")]
+pub fn compact_size(out: &mut Vec<u8>, length: usize) {
+    match length {
+        0..253 => out.push(length as u8),
+        253..0x1_0000 => {
+            out.push(253);
+            out.extend((length as u16).to_le_bytes());
+        }
+        _ => {
+            out.push(254);
+            out.extend(u32::try_from(length).expect("every list has fewer than 2^32 entries").to_le_bytes());
+        }
+    }
 }
 
 /// Core's `CompressAmount`: trailing zeros in decimal become an exponent.

@@ -11,6 +11,8 @@ use bitcoin::{Txid, Wtxid};
 use super::coins::Coin;
 use super::scripts::{Form, ScriptId, Scripts};
 
+use crate::chains::core_coding::compact_size;
+
 /// Length of a DER signature with its type.
 const SIGNATURE: usize = 71;
 /// Length of a compressed key.
@@ -152,20 +154,4 @@ fn op_return(rng: &mut Rng) -> Vec<u8> {
 fn sized(out: &mut Vec<u8>, bytes: &[u8]) {
     compact_size(out, bytes.len());
     out.extend_from_slice(bytes);
-}
-
-/// Writes a length as Core's `WriteCompactSize` does, up to 32 bits.
-#[expect(clippy::cast_possible_truncation, reason = "the length fits in each arm")]
-pub(super) fn compact_size(out: &mut Vec<u8>, length: usize) {
-    match length {
-        0..253 => out.push(length as u8),
-        253..0x1_0000 => {
-            out.push(253);
-            out.extend((length as u16).to_le_bytes());
-        }
-        _ => {
-            out.push(254);
-            out.extend(u32::try_from(length).expect("every list has fewer than 2^32 entries").to_le_bytes());
-        }
-    }
 }

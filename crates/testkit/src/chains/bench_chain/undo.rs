@@ -3,9 +3,8 @@
 //! Source: Core's `undo.h` (`CBlockUndo`, `TxInUndoFormatter`), `compressor.cpp`.
 
 use super::coins::Coin;
-use super::encode::compact_size;
 use super::scripts::Scripts;
-use crate::chains::core_coding::{SPECIAL_SCRIPTS, compressed_amount, put_varint};
+use crate::chains::core_coding::{SPECIAL_SCRIPTS, compact_size, compressed_amount, put_varint};
 
 /// The undo data of the block under way.
 #[derive(Debug, Default)]
