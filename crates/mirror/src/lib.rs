@@ -11,6 +11,7 @@
 //! | `windows` | the windows of time, of which each has about as many events; pure |
 //! | `comparison` | negentropy in one window (NIP-77); pure |
 //! | `fetch`, `upload`, `page` | ids and events on their way; pure |
+//! | `pauses` | pauses for which the peer asks; pure |
 //! | `tally` | counts for people |
 //! | `peer` | the connection to the peer |
 //! | `intake` | events on their way into the store |
@@ -26,6 +27,7 @@ mod tally;
 mod comparison;
 mod fetch;
 mod page;
+mod pauses;
 mod upload;
 mod windows;
 

@@ -55,12 +55,12 @@ pub const UPLOADS_IN_FLIGHT: usize = 64;
 pub const UPLOAD_BYTES_MAX: usize = 128 * 1024 - 16;
 /// Events that are read to be uploaded.
 pub const UPLOAD_READ: usize = 100;
-/// Pause after an event was refused as `rate-limited`; it doubles.
-pub const UPLOAD_PAUSE: Duration = Duration::from_secs(2);
+/// Pause after a refusal as `rate-limited`; it doubles.
+pub const PAUSE: Duration = Duration::from_secs(2);
 /// The longest of these pauses.
-pub const UPLOAD_PAUSE_MAX: Duration = Duration::from_mins(1);
-/// Such pauses in a row, after which the event counts as refused.
-pub const UPLOAD_PAUSES_MAX: u32 = 10;
+pub const PAUSE_MAX: Duration = Duration::from_mins(1);
+/// Such pauses in a row, after which what was sent counts as refused.
+pub const PAUSES_MAX: u32 = 10;
 /// Events that are sent again after a proof of identity (NIP-42).
 pub const REPEATED_MAX: usize = 1000;
 /// Reasons of refusals that are counted apart; further ones are counted together.

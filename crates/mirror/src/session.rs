@@ -20,9 +20,10 @@ use crate::intake::Intake;
 use crate::job::{Direction, Job, Purpose};
 use crate::limits::{
     CLOSED_MAX, PAGE_EVENTS, PROBE_TIMEOUT, QUEUED_IDS_MAX, REPEATED_MAX, SILENCE_TIMEOUT, UNASKED_MAX,
-    UPLOAD_BYTES_MAX, UPLOAD_PAUSE, UPLOAD_PAUSE_MAX, UPLOAD_PAUSES_MAX, WINDOW_ATTEMPTS_MAX, WINDOW_IDS_MAX,
+    UPLOAD_BYTES_MAX, WINDOW_ATTEMPTS_MAX, WINDOW_IDS_MAX,
 };
 use crate::page::{Complete, New, Next, Page, dated};
+use crate::pauses::Pauses;
 use crate::peer::{Peer, now};
 use crate::tally::SharedTally;
 use crate::upload::{Outgoing, Sent, Upload};
@@ -69,10 +70,8 @@ struct Session<'a> {
     repeated: usize,
     /// REQs that were closed in a row.
     closed: usize,
-    /// Pauses in a row, for which the peer has asked.
-    pauses: u32,
-    /// Time until which nothing is asked.
-    paused_until: Option<Duration>,
+    /// Pauses in which nothing is asked.
+    pauses: Pauses,
     /// True while the peer owes an answer.
     is_owed: bool,
     /// Time of the last answer that was owed, or since when one is.
@@ -141,8 +140,7 @@ pub async fn sync(
         attempts: 0,
         repeated: 0,
         closed: 0,
-        pauses: 0,
-        paused_until: None,
+        pauses: Pauses::default(),
         is_owed: false,
         answered: now(),
         unasked: 0,
@@ -183,7 +181,7 @@ impl Session<'_> {
     // === what is asked of the peer ===
 
     async fn go_on(&mut self) -> Result<(), String> {
-        if self.pause().is_some() {
+        if self.pauses.left(now()).is_some() {
             return self.send_events().await;
         }
         if self.has_room() {
@@ -305,7 +303,7 @@ impl Session<'_> {
     /// Waits for the peer, or until something may be sent again.
     async fn listen(&mut self) -> Result<(), String> {
         let Some(left) = self.patience()? else { return Ok(()) };
-        let pauses = [self.upload.pause(now()), self.pause()].into_iter().flatten();
+        let pauses = [self.upload.pause(now()), self.pauses.left(now())].into_iter().flatten();
         let wait = pauses.fold(left, Duration::min);
         let exchange = self.exchange;
         let received = tokio::select! {
@@ -347,30 +345,6 @@ impl Session<'_> {
             return Ok(None);
         }
         Err(format!("{} has not answered in {} s", self.peer.name(), SILENCE_TIMEOUT.as_secs()))
-    }
-
-    /// Notes that an answer came that was owed.
-    fn note_answer(&mut self) {
-        self.answered = now();
-    }
-
-    /// Returns the time for which nothing is asked.
-    fn pause(&self) -> Option<Duration> {
-        self.paused_until.and_then(|until| until.checked_sub(now())).filter(|pause| !pause.is_zero())
-    }
-
-    /// Asks nothing for a while, if the reason of a refusal wants that, and not too often in a row.
-    fn has_paused(&mut self, reason: &str) -> bool {
-        if !reason.starts_with("rate-limited:") || self.pauses >= UPLOAD_PAUSES_MAX {
-            return false;
-        }
-        // What was asked together is refused together, which is one pause.
-        if self.pause().is_none() {
-            let pause = UPLOAD_PAUSE.saturating_mul(1 << self.pauses).min(UPLOAD_PAUSE_MAX);
-            self.paused_until = Some(now() + pause);
-            self.pauses += 1;
-        }
-        true
     }
 
     async fn hear(&mut self, text: &str) -> Result<(), String> {
@@ -430,7 +404,7 @@ impl Session<'_> {
             }
             return Ok(());
         }
-        self.note_answer();
+        self.answered = now();
         self.tally.change(|tally| tally.received += 1);
         self.intake.add(json.to_owned()).await;
         Ok(())
@@ -442,8 +416,9 @@ impl Session<'_> {
         if page.is_none() && !is_of_fetch {
             return Ok(());
         }
-        self.note_answer();
-        (self.closed, self.pauses) = (0, 0);
+        self.answered = now();
+        self.closed = 0;
+        self.pauses.end();
         let Some(page) = page else {
             self.intake.flush().await;
             return self.send(&json!(["CLOSE", name])).await;
@@ -459,8 +434,8 @@ impl Session<'_> {
         if page.is_none() && !is_of_fetch {
             return Ok(());
         }
-        self.note_answer();
-        let is_paused = self.has_paused(reason);
+        self.answered = now();
+        let is_paused = self.pauses.take(reason, now());
         self.closed += usize::from(!is_paused);
         if self.closed > CLOSED_MAX || (wants_identity(reason) && !self.peer.has_keys()) {
             return Err(format!("{} refuses to answer: {reason}", self.peer.name()));
@@ -477,7 +452,7 @@ impl Session<'_> {
             Accepted::No if wants_identity(reason) && self.peer.has_keys() && self.repeated < REPEATED_MAX => {
                 self.repeated += 1;
                 if self.upload.again(&id) {
-                    self.note_answer();
+                    self.answered = now();
                 }
                 return;
             }
@@ -486,7 +461,7 @@ impl Session<'_> {
             Accepted::No => self.upload.refused(&id, reason, now()),
         };
         if sent != Sent::Unasked {
-            self.note_answer();
+            self.answered = now();
         }
         self.tally.change(|tally| match sent {
             Sent::Accepted => tally.accepted += 1,
@@ -505,7 +480,8 @@ impl Session<'_> {
             return Err(format!("{} sends messages of a comparison that it was not asked for", self.peer.name()));
         }
         self.method = Method::Negentropy;
-        (self.answered, self.pauses) = (now(), 0);
+        self.answered = now();
+        self.pauses.end();
         let step = comparing.comparison.answered(message);
         let Step { next, have, need } = step.map_err(|why| format!("{}: {why}", self.peer.name()))?;
         let is_done = next.is_none();
@@ -560,8 +536,8 @@ impl Session<'_> {
         if self.comparing.take_if(|comparing| comparing.name == session).is_none() {
             return Ok(());
         }
-        self.note_answer();
-        if self.has_paused(reason) {
+        self.answered = now();
+        if self.pauses.take(reason, now()) {
             return Ok(());
         }
         self.attempts += 1;

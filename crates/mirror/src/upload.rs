@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use birdhouse_events::EventId;
 
-use crate::limits::{
-    QUEUED_IDS_MAX, UPLOAD_PAUSE, UPLOAD_PAUSE_MAX, UPLOAD_PAUSES_MAX, UPLOAD_READ, UPLOADS_IN_FLIGHT,
-};
+use crate::limits::{QUEUED_IDS_MAX, UPLOAD_READ, UPLOADS_IN_FLIGHT};
+use crate::pauses::Pauses;
 
 /// An event as it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,10 +25,7 @@ pub(crate) struct Upload {
     ready: VecDeque<Outgoing>,
     /// Sent, and not answered.
     in_flight: HashMap<EventId, Outgoing>,
-    /// Pauses in a row, for which the peer has asked.
-    pauses: u32,
-    /// Time until which nothing is sent.
-    paused_until: Option<Duration>,
+    pauses: Pauses,
 }
 
 /// The outcome of an event that was sent.
@@ -94,7 +90,7 @@ impl Upload {
         if self.ready.is_empty() && self.ids.is_empty() {
             return None;
         }
-        self.paused_until.and_then(|until| until.checked_sub(now)).filter(|pause| !pause.is_zero())
+        self.pauses.left(now)
     }
 
     /// Takes the peer's outcome.
@@ -102,21 +98,15 @@ impl Upload {
         if self.in_flight.remove(id).is_none() {
             return Sent::Unasked;
         }
-        self.pauses = 0;
+        self.pauses.end();
         Sent::Accepted
     }
 
     /// Takes the peer's refusal.
     pub(crate) fn refused(&mut self, id: &EventId, reason: &str, now: Duration) -> Sent {
         let Some(outgoing) = self.in_flight.remove(id) else { return Sent::Unasked };
-        if !reason.starts_with("rate-limited:") || self.pauses >= UPLOAD_PAUSES_MAX {
+        if !self.pauses.take(reason, now) {
             return Sent::Refused;
-        }
-        // Those that were sent together are refused together, which is one pause.
-        if self.paused_until.is_none_or(|until| until <= now) {
-            let pause = UPLOAD_PAUSE.saturating_mul(1 << self.pauses).min(UPLOAD_PAUSE_MAX);
-            self.paused_until = Some(now + pause);
-            self.pauses += 1;
         }
         self.ready.push_back(outgoing);
         Sent::Later
@@ -134,6 +124,7 @@ impl Upload {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::limits::{PAUSE_MAX, PAUSES_MAX};
 
     fn outgoing(number: u8) -> Outgoing {
         Outgoing { id: EventId([number; 32]), json: number.to_string() }
@@ -167,10 +158,10 @@ mod tests {
                 other => panic!("{other:?}"),
             }
             let pause = upload.pause(now).unwrap();
-            assert!(upload.next(now).is_none() && pause <= UPLOAD_PAUSE_MAX);
+            assert!(upload.next(now).is_none() && pause <= PAUSE_MAX);
             now += pause;
         }
-        assert_eq!(later, UPLOAD_PAUSES_MAX);
+        assert_eq!(later, PAUSES_MAX);
         assert!(upload.is_idle());
     }
 }
