@@ -2,6 +2,8 @@
 //!
 //! May use every folder but `doctor`.
 
+mod beside;
+
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod config;

@@ -1,7 +1,6 @@
 //! `birdhouse sync`: exchanges events with another relay, by the running server, or by this process if none runs.
 
-use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use birdhouse_relay::RuleBook;
 use tokio::sync::mpsc;
 
 use crate::app;
+use crate::commands::beside;
 use crate::config::{ControlCommand, Options, SyncRequest};
 use crate::operator::ctl;
 use crate::operator::exchange::{Line, REPORTS_WAITING, Synced, synchronize};
@@ -53,19 +53,9 @@ fn refuses(request: &SyncRequest, tally: &Tally) -> bool {
 }
 
 fn by_server(socket: &Path, request: &SyncRequest, printer: &mut Printer) -> Result<Synced> {
-    let mut stream = UnixStream::connect(socket).map_err(|error| ctl::refused(socket, &error))?;
-    writeln!(stream, "{}", serde_json::to_string(&ControlCommand::Sync(request.clone()))?)?;
-    for line in BufReader::new(stream).lines() {
-        let line = line.context("failed to read the server's answer")?;
-        let line =
-            serde_json::from_str(&line).context("failed to parse the server's answer; is it of this version?")?;
-        match line {
-            Line::Ok(synced) => return Ok(synced),
-            Line::Error(why) => bail!(why),
-            line => printer.print(&line)?,
-        }
-    }
-    bail!("the server has ended; start it, and run the command again: it goes on with what is missing")
+    let stream = beside::begin(socket, &ControlCommand::Sync(request.clone()))?;
+    let synced = beside::result(stream, |line| printer.print(line))?;
+    synced.context("the server has ended; start it, and run the command again: it goes on with what is missing")
 }
 
 fn by_this_process(options: &Options, request: &SyncRequest, printer: &mut Printer) -> Result<Synced> {

@@ -1,18 +1,16 @@
 //! Import and export by a running server, over its control socket.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 
 use anyhow::{Context as _, Result, bail};
-use serde::de::DeserializeOwned;
 
 use super::lines::STANDARD;
+use crate::commands::beside::{begin, parse, result};
 use crate::config::ControlCommand;
-use crate::operator::ctl;
 use crate::operator::exchange::{Imported, Line};
 
 /// Beginnings of the server's last line, which no event has.
@@ -32,15 +30,8 @@ pub(super) fn import(socket: &Path, file: &Path) -> Result<Imported> {
         let _ = io::copy(&mut lines, &mut to);
         let _ = to.shutdown(Shutdown::Write);
     });
-    for line in BufReader::new(stream).lines() {
-        let line = line.context("failed to read the server's answer")?;
-        match parse(line.as_bytes())? {
-            Line::Ok(imported) => return Ok(imported),
-            Line::Error(why) => bail!(why),
-            Line::Progress(_) | Line::Missing(_) => {}
-        }
-    }
-    bail!("the server has ended; events that it has stored are skipped when the import is run again")
+    let imported = result(stream, |_| Ok(()))?;
+    imported.context("the server has ended; events that it has stored are skipped when the import is run again")
 }
 
 /// Has the server write all events.
@@ -62,14 +53,4 @@ pub(super) fn export(socket: &Path, out: &mut dyn Write) -> Result<()> {
             _ => return Ok(()),
         }
     }
-}
-
-fn begin(socket: &Path, command: &ControlCommand) -> Result<UnixStream> {
-    let mut stream = UnixStream::connect(socket).map_err(|error| ctl::refused(socket, &error))?;
-    writeln!(stream, "{}", serde_json::to_string(command)?)?;
-    Ok(stream)
-}
-
-fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<Line<T>> {
-    serde_json::from_slice(line).context("failed to parse the server's answer; is it of this version?")
 }
