@@ -15,7 +15,7 @@ use bitcoin::{Network, ScriptBuf};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::{Notify, broadcast, watch};
 
 use crate::api::{Branch, BranchScripts, Following, Origin, Wallets};
@@ -574,11 +574,10 @@ impl Running {
 
     async fn next(&self, updates: &mut Receiver<Arc<Update>>) -> Next {
         tokio::select! {
-            update = updates.recv() => match update {
-                Ok(update) => Next::Tell(update),
-                Err(RecvError::Lagged(_)) => Next::Look,
+            update = self.index.next_update(updates) => match update {
+                Some(update) => Next::Tell(update),
                 // The index lives as long as this.
-                Err(RecvError::Closed) => std::future::pending().await,
+                None => std::future::pending().await,
             },
             () = self.changed.notified() => Next::Look,
             () = self.fetched.notified() => Next::Tick,

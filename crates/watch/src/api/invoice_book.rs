@@ -9,7 +9,6 @@ use birdhouse_net::offload;
 use bitcoin::Address;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::sleep;
 
@@ -415,10 +414,9 @@ pub(super) async fn follow(book: Arc<InvoiceBook>, index: Arc<Index>, wallets: A
         // No update says that the mempool is known now.
         let pause = if is_done && is_listed { Duration::from_secs(until_end.clamp(1, PAUSE_MAX_S)) } else { RETRY };
         let next = tokio::select! {
-            update = updates.recv() => match update {
-                Ok(update) => update.touched.clone(),
-                Err(RecvError::Lagged(_)) => Touched::Any,
-                Err(RecvError::Closed) => return,
+            update = index.next_update(&mut updates) => match update {
+                Some(update) => update.touched.clone(),
+                None => return,
             },
             () = sleep(pause) => Touched::Scripts(Vec::new()),
             () = book.made.notified() => Touched::Scripts(Vec::new()),

@@ -127,18 +127,7 @@ impl Engine {
     /// # Errors
     /// Failures of the index or of the file of notices; nothing is committed then.
     pub fn update(&mut self, update: &Update, now: u64) -> Result<Vec<Notice>> {
-        self.tell(&update.snapshot, &update.touched, now)
-    }
-
-    /// Commits the differences of a snapshot of which nothing is known.
-    ///
-    /// # Errors
-    /// Those of [`Self::update`].
-    pub fn look(&mut self, at: &Snapshot, now: u64) -> Result<Vec<Notice>> {
-        self.tell(at, &Touched::Any, now)
-    }
-
-    fn tell(&mut self, at: &Snapshot, touched: &Touched, now: u64) -> Result<Vec<Notice>> {
+        let Update { snapshot: at, touched } = update;
         // Taken, so that a failure in between leaves nothing that is not committed.
         let mut loaded = match self.loaded.take() {
             Some(loaded) => loaded,

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::BlockSource;
-use birdhouse_chain::{BuildOptions, DerivedIndex, Index, Profile, Secret, TweakDetail, Tweaks, Update};
+use birdhouse_chain::{BuildOptions, DerivedIndex, Index, Profile, Secret, Touched, TweakDetail, Tweaks, Update};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Fetching, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::live::LiveNode;
@@ -151,7 +151,8 @@ impl World {
 
     pub(crate) fn look(&mut self) -> Vec<Notice> {
         let snapshot = self.index.snapshot().unwrap();
-        self.engine.as_mut().unwrap().look(&snapshot, self.now).unwrap()
+        let update = Update { snapshot, touched: Touched::Any };
+        self.engine.as_mut().unwrap().update(&update, self.now).unwrap()
     }
 
     pub(crate) fn core(&self) -> &CoreNode {
