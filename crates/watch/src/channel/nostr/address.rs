@@ -2,13 +2,9 @@
 //!
 //! Source: <https://github.com/nostr-protocol/nips/blob/master/19.md>.
 
-use bech32::primitives::decode::CheckedHrpstring;
-use bech32::{Bech32, Hrp};
+use birdhouse_dial::relay::keys;
 use secp256k1::{SecretKey, XOnlyPublicKey};
 use zeroize::Zeroizing;
-
-const PUBLIC: Hrp = Hrp::parse_unchecked("npub");
-const SECRET: Hrp = Hrp::parse_unchecked("nsec");
 
 /// Reads a public key, `npub1..` or hexadecimal.
 ///
@@ -20,30 +16,23 @@ pub(super) fn public(text: &str) -> Result<XOnlyPublicKey, String> {
     if text.starts_with("nsec1") {
         return Err(format!("the recipient is a secret key, which belongs to nobody but its owner; {FORM}"));
     }
-    let bytes = const_hex::decode(text).ok().or_else(|| decode(PUBLIC, text)).ok_or(FORM)?;
+    let bytes = const_hex::decode_to_array(text).ok().or_else(|| keys::read_npub(text)).ok_or(FORM)?;
     XOnlyPublicKey::from_slice(&bytes).map_err(|_| FORM.to_owned())
 }
 
 /// Writes a public key.
 pub(super) fn write_public(key: &XOnlyPublicKey) -> String {
-    bech32::encode::<Bech32>(PUBLIC, &key.serialize()).expect("it is short")
+    keys::write_npub(&key.serialize())
 }
 
 /// Reads a secret key, `nsec1..`.
 pub(super) fn secret(text: &str) -> Option<SecretKey> {
-    let bytes = Zeroizing::new(decode(SECRET, text.trim())?);
-    SecretKey::from_slice(&bytes).ok()
+    SecretKey::from_slice(&*keys::read_nsec(text.trim())?).ok()
 }
 
 /// Writes a secret key.
 pub(super) fn write_secret(key: &SecretKey) -> Zeroizing<String> {
-    let bytes = Zeroizing::new(key.secret_bytes());
-    Zeroizing::new(bech32::encode::<Bech32>(SECRET, &*bytes).expect("it is short"))
-}
-
-fn decode(hrp: Hrp, text: &str) -> Option<Vec<u8>> {
-    let checked = CheckedHrpstring::new::<Bech32>(text).ok()?;
-    (checked.hrp() == hrp).then(|| checked.byte_iter().collect())
+    keys::write_nsec(&Zeroizing::new(key.secret_bytes()))
 }
 
 #[cfg(test)]

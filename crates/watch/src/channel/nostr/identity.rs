@@ -2,19 +2,15 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use birdhouse_dial::relay::keys;
 use parking_lot::Mutex;
 use secp256k1::{Keypair, SECP256K1, SecretKey};
 use zeroize::Zeroizing;
 
 use super::address;
-
-/// Permission bits of everyone but the owner.
-const OTHERS: u32 = 0o077;
-/// Bytes of the file that are read; a key has 63.
-const FILE_BYTES_MAX: u64 = 1024;
 
 /// The server's account.
 #[derive(Debug)]
@@ -45,19 +41,8 @@ impl Identity {
 }
 
 fn read(path: &Path) -> Result<Option<Keypair>, String> {
-    let failed = |error: io::Error| format!("failed to read {}: {error}", path.display());
-    let metadata = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        metadata => metadata.map_err(failed)?,
-    };
-    if metadata.permissions().mode() & OTHERS != 0 {
-        return Err(format!("others may read the secret key in {0}; run `chmod 600 {0}`", path.display()));
-    }
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(format!("{} holds no secret key, nsec1..", path.display()));
-    }
-    let text = Zeroizing::new(fs::read_to_string(path).map_err(failed)?);
-    let secret = address::secret(&text).ok_or_else(|| format!("{} holds no secret key, nsec1..", path.display()))?;
+    let Some(text) = keys::read_secret_file(path)? else { return Ok(None) };
+    let secret = address::secret(&text).ok_or_else(|| keys::no_key(path))?;
     Ok(Some(Keypair::from_secret_key(SECP256K1, &secret)))
 }
 
@@ -96,6 +81,8 @@ pub(super) fn random_secret() -> Result<SecretKey, getrandom::Error> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
