@@ -65,7 +65,7 @@ pub(crate) fn import_nostream(options: &Options, url: &str, invalid: Invalid) ->
 
 /// The error of a build that imports no Nostream.
 #[cfg(not(feature = "import-nostream"))]
-pub(super) fn import_nostream(_: &Options, _: &str, _: Invalid) -> Result<ExitCode> {
+pub(crate) fn import_nostream(_: &Options, _: &str, _: Invalid) -> Result<ExitCode> {
     anyhow::bail!("failed to import a Nostream: this build cannot; build it with the feature `import-nostream`")
 }
 
