@@ -1,17 +1,17 @@
 //! The state of the mempool at one moment, and its bytes:
 //!
 //! ```text
-//! time u32 | transactions u32 | weight u64 | fees u64 | lowest rate f64 | next rate f64 | vbytes [u32; 38] | CRC-32C
+//! time u32 | transactions u32 | weight u64 | fees u64 | lowest rate f64 | next rate f64 | vbytes [u32; 39] | CRC-32C
 //! ```
 //!
 //! Numbers are little-endian.
 
 /// Lowest fee rates in sat/vB of the groups of `vbytes`, those of mempool's server.
 pub const RATES: [u16; GROUPS] = [
-    1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100, 125, 150, 175, 200, 250, 300, 350, 400, 500,
-    600, 700, 800, 900, 1000, 1200, 1400, 1600, 1800, 2000,
+    0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100, 125, 150, 175, 200, 250, 300, 350, 400,
+    500, 600, 700, 800, 900, 1000, 1200, 1400, 1600, 1800, 2000,
 ];
-const GROUPS: usize = 38;
+const GROUPS: usize = 39;
 
 /// State of the mempool at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +28,7 @@ pub struct Record {
     pub lowest_rate: f64,
     /// The fee rate in the middle of the next block, in sat/vB; 0 without transactions.
     pub next_rate: f64,
-    /// Virtual bytes that are mined at one of [`RATES`], and below the next one. Those below the first are left out.
+    /// Virtual bytes that are mined at one of [`RATES`], and below the next one.
     pub vbytes: [u32; GROUPS],
 }
 

@@ -1,7 +1,7 @@
 //! The file of the history: a head, then one ring of slots a tier, each tier with longer intervals than the one before.
 //!
 //! ```text
-//! "birdhouse-history 1\n" | record bytes u32 | slots u32 | CRC-32C u32 | padding to 64 | slots..
+//! "birdhouse-history 2\n" | record bytes u32 | slots u32 | CRC-32C u32 | padding to 64 | slots..
 //! ```
 //!
 //! A record's slot in a tier follows from its time: the number of its interval, modulo the slots of the tier. So
@@ -33,7 +33,7 @@ pub(super) const TIERS: [Tier; 6] = [
     Tier { interval_s: 28_800, slots: 366 * 3 + 1 },
 ];
 const HEAD_BYTES: usize = 64;
-const MAGIC: &[u8; 20] = b"birdhouse-history 1\n";
+const MAGIC: &[u8; 20] = b"birdhouse-history 2\n";
 /// Mode of a file that only its owner may read.
 const OWNER_ONLY: u32 = 0o600;
 
@@ -51,7 +51,7 @@ impl Ring {
         let ring = Self { file };
         if !ring.is_whole()? {
             if exists {
-                tracing::warn!(path = %path.display(), "began the history of the mempool anew: its file is damaged");
+                tracing::warn!(path = %path.display(), "began the history of the mempool anew: its file is damaged, or of an earlier version");
             }
             ring.begin()?;
         }

@@ -15,7 +15,7 @@ fn record(time: u32) -> Record {
         fees: u64::from(time) * 7,
         lowest_rate: 0.1,
         next_rate: 2.5,
-        vbytes: [0; 38],
+        vbytes: [0; 39],
     };
     record.add(f64::from(time % 3000), 140);
     record
@@ -50,12 +50,13 @@ fn naive(all: &[Record], span_s: u32, interval_s: u32, now: u32) -> Vec<Record> 
 #[test]
 fn a_record_has_these_bytes() {
     let mut record = Record { time: 1, transactions: 2, weight: 3, fees: 4, ..record(0) };
-    (record.lowest_rate, record.next_rate, record.vbytes) = (1.0, 0.5, [0; 38]);
+    (record.lowest_rate, record.next_rate, record.vbytes) = (1.0, 0.5, [0; 39]);
     record.add(2000.0, 5);
     record.add(0.99, 6);
     let bytes = record.encode();
     let mut expected = Vec::from([1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
     expected.extend([0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0xe0, 0x3f]);
+    expected.extend([6, 0, 0, 0]);
     expected.extend([0; 37 * 4]);
     expected.extend([5, 0, 0, 0]);
     assert_eq!(bytes[..bytes.len() - 4], expected);

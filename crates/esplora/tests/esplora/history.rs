@@ -6,11 +6,11 @@ use serde_json::json;
 
 use crate::world::World;
 
-/// The lowest rates of the groups of mempool's server, in sat/vB.
-const RATES: [f64; 38] = [
-    1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 125.0,
-    150.0, 175.0, 200.0, 250.0, 300.0, 350.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1000.0, 1200.0, 1400.0, 1600.0,
-    1800.0, 2000.0,
+/// The lowest rates of the groups of mempool's server since version 3.3, in sat/vB.
+const RATES: [f64; 39] = [
+    0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0,
+    125.0, 150.0, 175.0, 200.0, 250.0, 300.0, 350.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1000.0, 1200.0, 1400.0,
+    1600.0, 1800.0, 2000.0,
 ];
 
 #[test]
@@ -25,7 +25,7 @@ fn a_record_has_the_figures_of_the_node_in_every_span() {
     let node = world.live.node();
     let info = node.rpc("getmempoolinfo", json!([])).unwrap();
     let all = node.rpc("getrawmempool", json!([true])).unwrap();
-    let (mut weight, mut vsizes) = (0, [0; 38]);
+    let (mut weight, mut vsizes) = (0, [0; 39]);
     for entry in all.as_object().unwrap().values() {
         weight += entry["weight"].as_u64().unwrap();
         let rate = entry["fees"]["chunk"].as_f64().unwrap() * 1e8 / (entry["chunkweight"].as_f64().unwrap() / 4.0);
