@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::Snapshot;
+use birdhouse_chain::source::MiningRules;
 use bitcoin::{BlockHash, Txid};
 use parking_lot::Mutex;
 
@@ -33,6 +34,7 @@ pub(crate) struct Projections {
 #[derive(Debug)]
 struct Known {
     state: State,
+    rules: MiningRules,
     until: Instant,
     projection: Arc<Projection>,
 }
@@ -86,13 +88,15 @@ impl Projections {
         let mut last = self.last.lock();
         let began = Instant::now();
         if let Some(known) = &*last
-            && (known.state == state || known.state.tip == state.tip && began < known.until)
+            && (known.state == state && known.rules == *mempool.rules()
+                || known.state.tip == state.tip && began < known.until)
         {
             return Arc::clone(&known.projection);
         }
         let projection = Arc::new(Projection::of(at));
         let until = Instant::now() + fresh_for(began.elapsed());
-        *last = Some(Known { state, until, projection: Arc::clone(&projection) });
+        let rules = mempool.rules().clone();
+        *last = Some(Known { state, rules, until, projection: Arc::clone(&projection) });
         projection
     }
 }

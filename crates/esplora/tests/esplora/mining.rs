@@ -55,6 +55,24 @@ fn signature_operations_weigh_as_in_the_node() {
     assert_eq!(world.rest.json("/mempool")["vsize"], json!(plain), "Esplora has plain sizes");
 }
 
+/// Cf. `prioritisetransaction`: the node mines such a transaction first.
+#[test]
+fn a_fee_that_the_operator_adds_is_in_the_projected_blocks_at_once() {
+    let mut world = World::small(163);
+    let cheap = world.live.pay(&[Payment::to_lock(Lock::new(Form::P2wpkh, 805_000), 30_000)]).unwrap().compute_txid();
+    world.sync();
+    let dearest = |world: &World| {
+        let blocks = world.rest.json("/v1/fees/mempool-blocks");
+        blocks[0]["feeRange"].as_array().unwrap().last().unwrap().as_f64().unwrap()
+    };
+    let before = dearest(&world);
+    world.live.node().rpc("prioritisetransaction", json!([cheap.to_string(), 0, 1_000_000])).unwrap();
+    world.sync();
+    let entry = world.live.node().rpc("getmempoolentry", json!([cheap.to_string()])).unwrap();
+    let rate = entry["fees"]["chunk"].as_f64().unwrap() * SAT * 4.0 / entry["chunkweight"].as_f64().unwrap();
+    assert!((dearest(&world) - rate).abs() < 1e-6 && rate > before, "{before}, {rate}");
+}
+
 /// Confirmed coins with which the random mempools begin.
 const COINS: usize = 600;
 /// Transactions of a mempool after which it is mined.
