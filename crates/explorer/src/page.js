@@ -5,7 +5,8 @@
 const LABELS_MAX = 10_000;
 const LABEL_CHARS_MAX = 255;
 const kept = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
-const keep = (name, value) => { try { localStorage.setItem(name, value); } catch { /* Private windows keep nothing. */ } };
+// Returns false if the browser keeps nothing, as in a private window, or has no room.
+const keep = (name, value) => { try { localStorage.setItem(name, value); return true; } catch { return false; } };
 const make = (tag, text, properties) => Object.assign(document.createElement(tag), { textContent: text, ...properties });
 
 // === Copies ===
@@ -73,15 +74,17 @@ const importLabels = (text) => {
         count += 1;
     }
     if (all.size > LABELS_MAX) throw new Error(`these are more than ${LABELS_MAX} labels`);
-    keep("labels", JSON.stringify([...all]));
+    if (!keep("labels", JSON.stringify([...all]))) throw new Error("the browser has no room, or keeps nothing");
     return count;
 };
 
 const setLabel = (type, ref, label) => {
     const all = labels();
     const line = { type, ref, ...all.get(`${type}:${ref}`), label };
-    if (label === "") all.delete(keyOf(line)); else if (all.size < LABELS_MAX) all.set(keyOf(line), line);
-    keep("labels", JSON.stringify([...all]));
+    if (label === "") all.delete(keyOf(line));
+    else if (all.size < LABELS_MAX || all.has(keyOf(line))) all.set(keyOf(line), line);
+    else return false;
+    return keep("labels", JSON.stringify([...all]));
 };
 
 // The type and the thing of a path.
@@ -107,10 +110,13 @@ const addLabels = (main) => {
     const input = make("input", "", { value: all.get(own.join(":"))?.label ?? "", maxLength: LABEL_CHARS_MAX });
     input.placeholder = "Your label, kept in this browser";
     input.setAttribute("aria-label", "Your label, kept in this browser");
+    input.addEventListener("input", () => input.setCustomValidity(""));
     form.append(input, make("button", "Keep"));
     form.addEventListener("submit", (event) => {
         event.preventDefault();
-        setLabel(own[0], own[1], input.value.trim());
+        const isKept = setLabel(own[0], own[1], input.value.trim());
+        input.setCustomValidity(isKept ? "" : "Not kept: the browser has no room for it, or keeps nothing.");
+        if (!isKept) return input.reportValidity();
         input.blur();
         addLabels(main);
     });

@@ -139,6 +139,24 @@ fn labels_units_and_times_are_kept_in_the_browser() {
         .evaluate("const wrong = document.querySelector('#labels'); wrong.value = 'x'; wrong.form.requestSubmit()")
         .unwrap();
     browser.wait_for("document.querySelector('#outcome').textContent.startsWith('Nothing was kept')").unwrap();
+    // A browser without room, or a private window, keeps nothing, and the page says so.
+    let full = "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };";
+    browser
+        .evaluate(&format!(
+            "{full} const again = document.querySelector('#labels'); again.value = {more:?}; \
+             document.querySelector('#outcome').textContent = ''; again.form.requestSubmit()"
+        ))
+        .unwrap();
+    browser.wait_for("document.querySelector('#outcome').textContent.includes('has no room')").unwrap();
+    browser.open(&format!("{own}/tx/{txid}")).unwrap();
+    browser.wait_for("document.querySelector('.own-label') !== null").unwrap();
+    browser
+        .evaluate(&format!(
+            "{full} const own = document.querySelector('.own-label'); own.querySelector('input').value = 'Lost'; \
+             own.requestSubmit()"
+        ))
+        .unwrap();
+    browser.wait_for("document.querySelector('.own-label input').validationMessage.startsWith('Not kept')").unwrap();
     // Units.
     browser.open(&format!("{own}/tx/{txid}")).unwrap();
     browser.wait_for("document.querySelector('.switch') !== null && document.querySelector('.copy') !== null").unwrap();
