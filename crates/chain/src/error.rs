@@ -153,7 +153,7 @@ impl Error {
     }
 
     /// True if the node has not, or no longer, the block of a transaction in the chain.
-    pub(crate) fn is_removed(&self) -> bool {
+    pub fn is_removed(&self) -> bool {
         match self {
             Self::Removed { .. } => true,
             Self::Source(error) => error.kind == SourceErrorKind::NotFound,

@@ -4,9 +4,12 @@
 //! There is no queue. Subjects that are due are a set in the connection's state, filled by `followers`; a client that
 //! reads slowly receives the latest state once it has read.
 
+use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use birdhouse_chain::source::BlockPart;
 use birdhouse_chain::{Snapshot, giving_way};
 use tokio::task::spawn_blocking;
 use tracing::error;
@@ -24,15 +27,22 @@ const CHUNK: usize = 64;
 
 /// Notifies one client, whenever it is woken, until its outbox is closed.
 pub(super) async fn run(service: &Arc<Service>, client: &Client) {
+    let mut fetching = Fetching::default();
     loop {
-        client.recheck.notified().await;
+        tokio::select! {
+            () = client.recheck.notified() => {}
+            () = fetching.finish() => {}
+        }
         if !client.outbox.room().await {
             return;
         }
         let (due, epoch) = take_due(client);
         // The snapshot comes after `take_due`: a later update makes its subjects due anew.
         match service.snapshot(client) {
-            Ok(at) => notify_due(service, client, &at, due, epoch).await,
+            Ok(at) => {
+                let removed = notify_due(service, client, &at, due, epoch).await;
+                fetching.begin(service, client, removed);
+            }
             Err(_) => due.into_iter().for_each(|subject| client.state().put_back(subject)),
         }
     }
@@ -43,7 +53,39 @@ fn take_due(client: &Client) -> (Vec<Subject>, Epoch) {
     (state.take_due(), state.epoch())
 }
 
-async fn notify_due(service: &Arc<Service>, client: &Client, at: &Arc<Snapshot>, mut due: Vec<Subject>, epoch: Epoch) {
+/// Blocks that a node has removed, while they are fetched. What needs them is due meanwhile, and the rest is notified.
+#[derive(Default)]
+struct Fetching<'a>(Option<Pin<Box<dyn Future<Output = bool> + Send + 'a>>>);
+
+impl<'a> Fetching<'a> {
+    fn begin(&mut self, service: &'a Service, client: &'a Client, parts: Vec<BlockPart>) {
+        if self.0.is_none() && !parts.is_empty() {
+            self.0 = Some(Box::pin(async move { service.fetch_removed(client, &parts).await }));
+        }
+    }
+
+    /// Waits until all are fetched. After a failure the next update begins anew.
+    async fn finish(&mut self) {
+        if let Some(fetch) = &mut self.0 {
+            let is_fetched = fetch.await;
+            self.0 = None;
+            if is_fetched {
+                return;
+            }
+        }
+        pending::<()>().await;
+    }
+}
+
+/// Notifies of what has changed, and returns the parts of removed blocks that checks need.
+async fn notify_due(
+    service: &Arc<Service>,
+    client: &Client,
+    at: &Arc<Snapshot>,
+    mut due: Vec<Subject>,
+    epoch: Epoch,
+) -> Vec<BlockPart> {
+    let mut removed = Vec::new();
     // The tip is in memory, and nearly every client follows it: it needs no hop to a reader.
     if due.first() == Some(&Subject::Tip) {
         let tip = due.remove(0);
@@ -57,15 +99,21 @@ async fn notify_due(service: &Arc<Service>, client: &Client, at: &Arc<Snapshot>,
     if was_ending || client.state().silent.has_ending() {
         // Its snapshot may be older than this one. Its end wakes the notifier, which then scans what the update brings.
         let mut state = client.state();
-        return due.into_iter().for_each(|subject| state.put_back(subject));
+        for subject in due {
+            state.put_back(subject);
+        }
+        return removed;
     }
     let began = Instant::now();
     for chunk in due.chunks(CHUNK) {
         if !client.room(began).await {
-            return;
+            break;
         }
-        notify(client, check(service, client, at, chunk.to_vec()).await, epoch);
+        let checks = check(service, client, at, chunk.to_vec()).await;
+        removed.extend(checks.iter().filter_map(|(_, check)| check.as_ref().err()).flat_map(|error| &error.removed));
+        notify(client, checks, epoch);
     }
+    removed
 }
 
 /// Subjects with the states that a check has found, or the error that prevented it.

@@ -116,7 +116,7 @@ async fn history(service: &Arc<Service>, client: &Client, job: &Job) {
             take(service, client, job, scanned);
         }
         Ok(None) => put_off(client, job, BEHIND),
-        Err(Failure) => put_off(client, job, FAILED),
+        Err(_) => put_off(client, job, FAILED),
     }
 }
 
@@ -159,7 +159,7 @@ async fn notify_next(service: &Arc<Service>, client: &Client, job: &Job, at: &Ar
             }
         }
         Ok(None) => put_off(client, job, BEHIND),
-        Err(Failure) => put_off(client, job, FAILED),
+        Err(_) => put_off(client, job, FAILED),
     }
     None
 }

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use birdhouse_chain::Error;
+use birdhouse_chain::source::BlockPart;
 use birdhouse_clients::{BegunRead, Queueing};
 use birdhouse_silentpayments::wipe_stack;
 use tokio::task::spawn_blocking;
@@ -25,8 +27,13 @@ pub(super) enum Work<T, R> {
     Done(R),
 }
 
-/// Work has failed; the log has the cause.
-pub(super) struct Failure;
+/// Work that has failed.
+pub(super) enum Failure {
+    /// The log has the cause.
+    Logged,
+    /// It needs parts of blocks that the node has removed.
+    Removed(Vec<BlockPart>),
+}
 
 /// Returns true if work must give its turns back, or end.
 pub(super) type IsOver<'a> = &'a dyn Fn() -> bool;
@@ -54,15 +61,16 @@ pub(super) async fn in_turns<T: Send + 'static, R: Send + 'static>(
         });
         let (result, again) = working.await.map_err(|_| {
             error!("work of a connection panicked");
-            Failure
+            Failure::Logged
         })?;
         match result {
             Ok(Work::Done(result)) => return Ok(result.filter(|_| !is_cancelled())),
             Ok(Work::Left(_)) if is_cancelled() => return Ok(None),
             Ok(Work::Left(left)) => (state, part) = (left, again),
+            Err(Error::Removed { parts }) => return Err(Failure::Removed(parts)),
             Err(error) => {
                 error!(%error, "work of a connection failed");
-                return Err(Failure);
+                return Err(Failure::Logged);
             }
         }
     }

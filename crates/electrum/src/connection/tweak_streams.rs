@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use birdhouse_chain::{Height, Snapshot};
+use birdhouse_chain::{Error, Height, Snapshot};
 use tokio::time::sleep;
 
 use crate::client::Client;
@@ -82,7 +82,8 @@ async fn send(service: &Arc<Service>, client: &Client, stream: TweakStream, endi
                 cursor = Cursor::at(part.end, hash_at);
             }
             Ok(None) => sleep(BEHIND).await,
-            Err(Failure) => sleep(FAILED).await,
+            Err(Failure::Removed(parts)) if service.fetch_removed(client, &parts).await => {}
+            Err(_) => sleep(FAILED).await,
         }
     }
 }
@@ -116,8 +117,12 @@ async fn part(
                 None => TweakBlock::read(form, &tweaks, &at, part.end)?,
             };
             let Some(mut block) = block else { break };
-            if !block.advance(&at, is_over)? {
-                return Ok(Work::Left((part, Some(block))));
+            match block.advance(&at, is_over) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Work::Left((part, Some(block)))),
+                // The lines before it are sent first: the next part begins with this block.
+                Err(Error::Removed { .. }) if !part.lines.is_empty() => break,
+                Err(error) => return Err(error),
             }
             let line = notification(&block.finish());
             part.bytes += line.len();

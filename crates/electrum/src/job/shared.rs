@@ -6,7 +6,6 @@ use birdhouse_chain::giving_way;
 use birdhouse_chain::source::BlockPart;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
 use crate::client::Client;
 use crate::error::RpcError;
@@ -14,7 +13,7 @@ use crate::job::dispatch;
 use crate::job::dispatch::{NodeCall, Step};
 use crate::job::read_queue::ReadQueue;
 use crate::job::replies::Replies;
-use crate::limits::{FETCH_PATIENCE, FETCHED_PARTS_MAX, FETCHES_MAX};
+use crate::limits::FETCHES_MAX;
 use crate::protocol::Answer;
 use crate::request::Lane;
 use crate::service::{Service, View};
@@ -135,13 +134,9 @@ impl Job {
     /// # Errors
     /// One of them was not fetched in time, or the answer needs too many, or again others.
     async fn fetch(&self, parts: Vec<BlockPart>, attempt: u32) -> Result<(), RpcError> {
-        if parts.len() > FETCHED_PARTS_MAX || attempt > FETCHES_MAX {
+        if attempt > FETCHES_MAX {
             return Err(RpcError::removed(parts));
         }
-        let index = Arc::clone(&self.service.index);
-        let fetch = move |part| index.fetch_removed(part).is_ok();
-        let fetched = self.service.reads.fetch_all(&self.client().meter, &parts, fetch);
-        let is_fetched = timeout(FETCH_PATIENCE, fetched).await.unwrap_or(false);
-        if is_fetched { Ok(()) } else { Err(RpcError::removed(parts)) }
+        if self.service.fetch_removed(self.client(), &parts).await { Ok(()) } else { Err(RpcError::removed(parts)) }
     }
 }

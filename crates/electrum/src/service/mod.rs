@@ -10,14 +10,16 @@ pub(crate) use self::known_fees::KnownFees;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use birdhouse_chain::source::Node;
+use birdhouse_chain::source::{BlockPart, Node};
 use birdhouse_chain::{EarlyHeaders, Index, Snapshot, Syncing};
 use birdhouse_clients::OldAnswers;
 use birdhouse_net::{PartialMessages, Pool, Reads, Registry, SeatCounters};
 use bitcoin::constants::genesis_block;
 use bitcoin::{BlockHash, Network};
+use tokio::time::timeout;
 
 use crate::client::{Client, Followers};
+use crate::limits::{FETCH_PATIENCE, FETCHED_PARTS_MAX};
 use crate::peers::Peers;
 use crate::settings::Settings;
 use crate::silentpayments::{Access, SilentRegistry};
@@ -87,6 +89,17 @@ impl Service {
         let is_genesis = |network: &Network| genesis_block(*network).block_hash() == self.index.genesis_hash();
         // The others have addresses of one form.
         [Network::Bitcoin, Network::Regtest].into_iter().find(is_genesis).unwrap_or(Network::Testnet)
+    }
+
+    /// Fetches parts of blocks that the node has removed, each in a turn of the client. Returns true if all came in
+    /// time; they are read like other blocks then.
+    pub(crate) async fn fetch_removed(&self, client: &Client, parts: &[BlockPart]) -> bool {
+        if parts.len() > FETCHED_PARTS_MAX {
+            return false;
+        }
+        let index = Arc::clone(&self.index);
+        let fetched = self.reads.fetch_all(&client.meter, parts, move |part| index.fetch_removed(part).is_ok());
+        timeout(FETCH_PATIENCE, fetched).await.unwrap_or(false)
     }
 
     /// Returns the snapshot that a client may see.

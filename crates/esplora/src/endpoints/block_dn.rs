@@ -10,6 +10,7 @@ use bitcoin::Network;
 use bitcoin::hex::DisplayHex as _;
 use serde_json::json;
 
+use super::blocks::bytes_of;
 use super::{Media, Route};
 use crate::limits::{FILTERS_A_FILE, HEADERS_A_FILE, TWEAKS_A_FILE};
 use crate::wire::{Answer, Cache, Content, Failure, Reply, Rows};
@@ -35,7 +36,7 @@ pub(super) const ROUTES: &[Route] = &[
         .with(Media::Bytes),
     Route::get("/block-dn/filters/single/{height}", Lane::Blocks, filter, "The basic filter of one block.")
         .with(Media::Bytes),
-    Route::get("/block-dn/block/{hash}", Lane::Memory, block, "A block's bytes.").with(Media::Bytes),
+    Route::get("/block-dn/block/{hash}", Lane::Index, block, "A block's bytes.").with(Media::Bytes),
 ];
 
 /// Seconds for which a file that is complete may be cached: a year.
@@ -187,8 +188,9 @@ fn filters(question: &Question<'_>) -> Answer {
     let cache = cache(question.at, &heights, FILTERS_A_FILE);
     let mut heights = heights.map(Height);
     let pieces = move |at: &Snapshot| {
-        let Some(height) = heights.next() else { return Ok(None) };
+        let Some(height) = heights.clone().next() else { return Ok(None) };
         let filter = at.basic_filter(height)?.ok_or(birdhouse_chain::Error::NoBlocks)?;
+        heights.next();
         let mut piece = Vec::with_capacity(filter.len() + 9);
         put_compact_size(&mut piece, filter.len() as u64);
         piece.extend(filter);
@@ -207,7 +209,7 @@ fn filter(question: &Question<'_>) -> Answer {
 fn block(question: &Question<'_>) -> Answer {
     let height = question.at.block_height(&question.params.block_hash()?).ok_or_else(Failure::no_block)?;
     let block = question.at.block_summary(height).ok_or_else(Failure::no_block)?;
-    Ok(Reply::new(Content::Block(height, block.bytes), Cache::seconds(COMPLETE_S)))
+    Ok(Reply::new(bytes_of(question, height, block.bytes)?, Cache::seconds(COMPLETE_S)))
 }
 
 /// Returns the filter headers.

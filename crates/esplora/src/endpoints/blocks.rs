@@ -17,7 +17,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/block/{hash}", Lane::Memory, block, "A block."),
     Route::get("/block/{hash}/status", Lane::Memory, status, "A block's relation to the best chain."),
     Route::get("/block/{hash}/header", Lane::Memory, header, "A block's header, in hexadecimal.").with(Media::Text),
-    Route::get("/block/{hash}/raw", Lane::Memory, raw, "A block's bytes.").with(Media::Bytes),
+    Route::get("/block/{hash}/raw", Lane::Index, raw, "A block's bytes.").with(Media::Bytes),
     Route::get("/block/{hash}/txids", Lane::Index, txids, "The ids of a block's transactions."),
     Route::get("/block/{hash}/txid/{index}", Lane::Index, txid, "The id of the transaction at an index of a block.")
         .with(Media::Text),
@@ -92,8 +92,7 @@ fn header(question: &Question<'_>) -> Answer {
 fn raw(question: &Question<'_>) -> Answer {
     let height = named(question)?;
     let block = question.at.block_summary(height).ok_or_else(Failure::no_block)?;
-    let content = Content::Block(height, block.bytes);
-    Ok(Reply::new(content, Cache::LONG).modified(question.at.block_time(height)))
+    Ok(Reply::new(bytes_of(question, height, block.bytes)?, Cache::LONG).modified(question.at.block_time(height)))
 }
 
 fn txids(question: &Question<'_>) -> Answer {
@@ -130,6 +129,16 @@ fn transactions_from(question: &Question<'_>, start: u32) -> Answer {
         return Err(Failure::bad_request(format!("start index must be a multiple of {PAGE}")));
     }
     transactions_json(question, question.at.list_block(height, start, page), Cache::by_depth(question.at, Some(height)))
+}
+
+/// Bytes of a header.
+const HEADER_BYTES: u32 = 80;
+
+/// The bytes of a block, which are read as the client takes them. Those of a block that the node has removed, and no
+/// peer of it sends, are refused here: later there is no status to say so with.
+pub(super) fn bytes_of(question: &Question<'_>, height: Height, bytes: u32) -> Result<Content, Failure> {
+    question.at.block_bytes(height, 0..HEADER_BYTES)?;
+    Ok(Content::Block(height, bytes))
 }
 
 /// The height of the block that the path names.

@@ -46,15 +46,18 @@ fn of_block(question: &Question<'_>) -> Answer {
     let height = question.at.block_height(&question.params.block_hash()?).ok_or_else(Failure::no_block)?;
     let count = question.at.block_summary(height).ok_or_else(Failure::no_block)?.tx_count;
     let network = question.network();
-    let (mut first, mut read) = (0, VecDeque::new());
+    let (mut next, mut read) = (0, VecDeque::new());
     Reply::list(move |at, list| {
+        let first = next;
         while !list.is_full() {
-            if read.is_empty() && first < count {
-                read = at.resolved_in_block(height, first, OF_BLOCK_TOGETHER)?.into();
-                first += OF_BLOCK_TOGETHER;
+            if read.is_empty() && next < count {
+                // A piece that fails is made again from its first transaction.
+                let found = at.resolved_in_block(height, next, OF_BLOCK_TOGETHER);
+                read = found.inspect_err(|_| next = first)?.into();
             }
             let Some(found) = read.pop_front() else { return Ok(ControlFlow::Break(())) };
             list.push(&TransactionJson::of(at, &found, network))?;
+            next += 1;
         }
         Ok(ControlFlow::Continue(()))
     })
@@ -131,10 +134,13 @@ fn each<T: Send + 'static>(
     items: Vec<T>,
     answer: impl Fn(&Snapshot, &T, &mut ListPiece<'_>) -> Result<(), Failure> + Send + 'static,
 ) -> Answer {
-    let mut items = items.into_iter();
+    let mut next = 0;
     Reply::list(move |at, list| {
-        for item in items.by_ref() {
-            answer(at, &item, list)?;
+        let first = next;
+        while let Some(item) = items.get(next) {
+            // A piece that fails is made again from its first item.
+            answer(at, item, list).inspect_err(|_| next = first)?;
+            next += 1;
             if list.is_full() {
                 return Ok(ControlFlow::Continue(()));
             }

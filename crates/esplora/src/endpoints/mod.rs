@@ -121,7 +121,7 @@ pub(crate) fn internal() -> impl Iterator<Item = &'static Route> {
 }
 
 /// A list of transactions, read in portions, and each made as it is written.
-fn transactions_json(question: &Question<'_>, mut list: PageList, cache: Cache) -> Answer {
+fn transactions_json(question: &Question<'_>, mut list: PageList, mut cache: Cache) -> Answer {
     let (mut json, mut separator) = (Json::new(question.room), "[");
     loop {
         let portion = question.at.next_portion(&mut list)?;
@@ -130,6 +130,7 @@ fn transactions_json(question: &Question<'_>, mut list: PageList, cache: Cache) 
         }
         let _lent = question.room.lend(portion.iter().map(ResolvedTransaction::bytes).sum())?;
         for found in &portion {
+            cache = cache.of(found);
             json.text(std::mem::replace(&mut separator, ","))?;
             json.value(&TransactionJson::of(question.at, found, question.network()))?;
         }

@@ -47,7 +47,7 @@ pub(super) const ROUTES: &[Route] = &[
 
 fn transaction(question: &Question<'_>) -> Answer {
     let found = question.at.resolved(question.params.txid("txid")?)?.ok_or_else(Failure::no_transaction)?;
-    let cache = Cache::by_depth(question.at, found.block.map(|block| block.height));
+    let cache = Cache::by_depth(question.at, found.block.map(|block| block.height)).of(&found);
     let _lent = question.room.lend(found.bytes())?;
     Reply::json(question.room, &TransactionJson::of(question.at, &found, question.network()), cache)
 }

@@ -20,7 +20,7 @@ use hyper::body::Body as _;
 
 use crate::http::whole_body::PIECE_BYTES;
 use crate::service::Caller;
-use crate::wire::EVENTS;
+use crate::wire::{BUFFERING, EVENTS};
 
 /// Bytes above which an answer is compressed for clients that accept it.
 const COMPRESS_ABOVE: u64 = 1024;
@@ -64,7 +64,9 @@ fn is_compressible(response: &Response) -> bool {
     let headers = response.headers();
     let is_packed = |kind: &HeaderValue| ["application/octet-stream", EVENTS].iter().any(|packed| kind == packed);
     let is_long = response.body().size_hint().upper().is_none_or(|bytes| bytes > COMPRESS_ABOVE);
-    is_long && !headers.get(header::CONTENT_TYPE).is_some_and(is_packed)
+    // An encoder, like a proxy, would keep what is to be seen at once.
+    let is_buffered = !headers.contains_key(BUFFERING);
+    is_long && is_buffered && !headers.get(header::CONTENT_TYPE).is_some_and(is_packed)
 }
 
 /// True if a client that sends these headers takes gzip, by its name or by `*`.

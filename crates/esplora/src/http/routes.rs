@@ -27,7 +27,9 @@ use crate::limits::BLOCK_PIECE_BYTES;
 use crate::live::event_stream;
 use crate::pages::{Pages, Surroundings};
 use crate::service::{Caller, Service, Switching};
-use crate::wire::{AnswerMemory, AskedRange, Cache, Content, Failure, HTML, Params, Part, Refusal, Reply, Rows};
+use crate::wire::{
+    AnswerMemory, AskedRange, BUFFERING, Cache, Content, Failure, HTML, Params, Part, Refusal, Reply, Rows,
+};
 use crate::work::ApiRequest;
 
 /// The header with the id of the last event that a client has received.
@@ -262,7 +264,10 @@ impl Answered {
                 self.rows(rows)
             }
             Content::List(rows) => self.rows(rows),
-            Content::GrowingPage(begun, rows) => self.rows(rows.after(begun.into_bytes())),
+            Content::GrowingPage(begun, rows) => {
+                headers.insert(BUFFERING, HeaderValue::from_static("no"));
+                self.rows(rows.after(begun.into_bytes()))
+            }
             // It has an answer of its own.
             Content::WebSocket => Body::empty(),
         };
@@ -305,7 +310,7 @@ impl Answered {
         let pieces = stream::unfold((self, next, deadline), |(answered, mut next, deadline)| async move {
             let room = AnswerMemory::new(answered.caller.unsent.clone());
             let read = || next(&answered.at, &room);
-            let piece = answered.service.offloaded(&answered.caller.meter, read).await;
+            let piece = answered.service.read(&answered.caller.meter, read).await;
             let piece = match piece.transpose()? {
                 Ok(bytes) => room.settle(bytes.len()).map(|counted| Held { bytes, _counted: counted }),
                 Err(failure) => Err(failure),

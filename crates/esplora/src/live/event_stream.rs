@@ -93,14 +93,15 @@ impl Receiver {
     async fn read(
         &mut self,
         at: &Snapshot,
-        read: impl FnOnce(&mut Watch, &Snapshot) -> birdhouse_chain::Result<String>,
+        read: impl Fn(&mut Watch, &Snapshot) -> birdhouse_chain::Result<String>,
     ) -> Option<String> {
         let watch = &mut self.watch;
-        match self.service.offloaded(&self.caller.meter, || read(watch, at)).await {
+        match self.service.read(&self.caller.meter, || Ok(read(watch, at)?)).await {
             Ok(events) => Some(events),
-            Err(birdhouse_chain::Error::Cancelled) => None,
-            Err(error) => {
-                tracing::error!(%error, "failed to read what an event says");
+            Err(Failure::Index(birdhouse_chain::Error::Cancelled)) => None,
+            Err(failure) => {
+                // Logs what concerns the operator.
+                failure.into_refusal();
                 None
             }
         }

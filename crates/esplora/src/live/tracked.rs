@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use birdhouse_chain::{Height, Result, Snapshot};
-use bitcoin::{OutPoint, Transaction, Txid, consensus};
+use birdhouse_chain::{Error, Height, Result, Snapshot};
+use bitcoin::{OutPoint, Txid};
 use serde_json::{Map, Value, json};
 
 use crate::fees::Projection;
@@ -53,10 +53,11 @@ impl Tracked {
     fn count_outputs(&mut self, at: &Snapshot, txid: &Txid) -> Result<()> {
         let outputs = match at.mempool().get(txid) {
             Some(found) => found.output_count(),
-            None if self.is_confirmed => {
-                let raw = at.transaction_bytes(*txid)?.unwrap_or_default();
-                consensus::deserialize::<Transaction>(&raw).map_or(0, |transaction| transaction.output.len())
-            }
+            None if self.is_confirmed => match at.output_count(*txid) {
+                // As many as are followed: the node has removed the block. What it does not have, nobody spends.
+                Err(Error::Removed { .. }) => TRACKED_OUTPUTS,
+                count => count?.unwrap_or(0) as usize,
+            },
             None => return Ok(()),
         };
         self.outputs = u32::try_from(outputs.min(TRACKED_OUTPUTS)).unwrap_or(0);

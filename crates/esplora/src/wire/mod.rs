@@ -14,7 +14,7 @@ pub use self::failure::{Failure, Refusal};
 pub use self::params::{Params, script_of_address, script_of_hash};
 pub(crate) use self::ranges::{AskedRange, Wanted};
 pub use self::reply::{Answer, Cache, Reply};
-pub(crate) use self::reply::{Content, EVENTS, HTML, ListPiece, Part, Ranged, Rows};
+pub(crate) use self::reply::{BUFFERING, Content, EVENTS, HTML, ListPiece, Part, Ranged, Rows};
 pub(crate) use self::shapes::{
     BlockJson, BlockStatusJson, MempoolJson, MerkleProofJson, OutspendJson, RecentJson, StatsJson, StatusJson,
     SummaryJson, TransactionJson, UnspentJson,

@@ -4,9 +4,10 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
-use birdhouse_chain::{Height, Snapshot};
+use birdhouse_chain::{Height, ResolvedTransaction, Snapshot};
 use birdhouse_net::SHARE_BYTES;
 use hyper::StatusCode;
+use hyper::header::HeaderName;
 use serde::Serialize;
 
 use crate::wire::answer_memory::{AnswerMemory, Json};
@@ -24,6 +25,8 @@ const SHORT_S: u32 = 10;
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 /// The media type of Server-Sent Events.
 pub(crate) const EVENTS: &str = "text/event-stream";
+/// The header by which nginx, among others, is asked to pass an answer on as it comes.
+pub(crate) const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// Blocks on top of one that make it final for caches.
 const FINAL_BLOCKS: u32 = 10;
 
@@ -134,6 +137,11 @@ impl Cache {
     pub(crate) fn by_depth(at: &Snapshot, height: Option<Height>) -> Self {
         let is_final = height.is_some_and(|height| height.0 + FINAL_BLOCKS <= at.tip().height.0);
         if is_final { Self::LONG } else { Self::SHORT }
+    }
+
+    /// Keeps the answer of a transaction shortly, if what it spends is still to be fetched.
+    pub(crate) fn of(self, found: &ResolvedTransaction) -> Self {
+        if found.is_unresolved() { Self::SHORT } else { self }
     }
 
     /// The value of `Cache-Control`.

@@ -85,20 +85,23 @@ impl Watch {
 
     /// Returns the first events: the tip, or everything that a client missed that comes back. What left the mempool
     /// meanwhile leaves no trace, so such a client gets the state of all that it watches.
+    ///
+    /// # Errors
+    /// A read has failed; nothing has changed then.
     pub(crate) fn begin(&mut self, at: &Snapshot) -> Result<String> {
         let mut events = Events::default();
-        for (txid, place) in &mut self.transactions {
-            *place = place_of(at, *txid)?;
-        }
         let is_back = self.tip.is_some();
+        let addresses = if is_back { self.stats(at, &Touched::Any)? } else { Vec::new() };
+        let places = self.transactions.keys().map(|txid| Ok((*txid, place_of(at, *txid)?)));
+        self.transactions = places.collect::<Result<_>>()?;
         if self.tip.is_none_or(|known| known == at.tip()) {
             self.tip = Some(at.tip());
             events.add("tip", &block(at, at.tip().height));
         }
         if is_back {
             self.add_blocks(at, &mut events);
-            for (script, name) in &self.scripts {
-                events.add("address", &stats(at, script, name)?);
+            for address in &addresses {
+                events.add("address", address);
             }
             for (txid, place) in &self.transactions {
                 events.add("tx", &transaction(at, *txid, *place));
@@ -123,31 +126,44 @@ impl Watch {
     }
 
     /// Returns the events of a change.
+    ///
+    /// # Errors
+    /// A read has failed; nothing has changed then.
     pub(crate) fn changed(&mut self, at: &Snapshot, touched: &Touched) -> Result<String> {
         let mut events = Events::default();
-        let has_new_tip = self.tip != Some(at.tip());
+        let (addresses, moved) = (self.stats(at, touched)?, self.moved(at)?);
         self.add_blocks(at, &mut events);
-        for (script, name) in &self.scripts {
-            let is_touched = match touched {
-                Touched::Any => true,
-                Touched::Scripts(touched) => touched.binary_search(script).is_ok(),
-            };
-            if is_touched {
-                events.add("address", &stats(at, script, name)?);
-            }
+        for address in &addresses {
+            events.add("address", address);
         }
-        for (txid, known) in &mut self.transactions {
-            let is_waiting = at.mempool().get(txid).is_some();
-            if !has_new_tip && is_waiting == (*known == Place::Mempool) {
-                continue;
-            }
-            let place = place_of(at, *txid)?;
-            if place != *known {
-                *known = place;
-                events.add("tx", &transaction(at, *txid, place));
-            }
+        for (txid, place) in moved {
+            self.transactions.insert(txid, place);
+            events.add("tx", &transaction(at, txid, place));
         }
         Ok(events.at(at.tip()))
+    }
+
+    /// Returns the figures of the scripts that a change has touched.
+    fn stats(&self, at: &Snapshot, touched: &Touched) -> Result<Vec<Value>> {
+        let is_touched = |script: &ScriptHash| match touched {
+            Touched::Any => true,
+            Touched::Scripts(touched) => touched.binary_search(script).is_ok(),
+        };
+        let scripts = self.scripts.iter().filter(|(script, _)| is_touched(script));
+        scripts.map(|(script, name)| stats(at, script, name)).collect()
+    }
+
+    /// Returns the transactions that are in another place than the client knows.
+    fn moved(&self, at: &Snapshot) -> Result<Vec<(Txid, Place)>> {
+        let has_new_tip = self.tip != Some(at.tip());
+        let mut moved = Vec::new();
+        for (txid, known) in &self.transactions {
+            let is_waiting = at.mempool().get(txid).is_some();
+            if has_new_tip || is_waiting != (*known == Place::Mempool) {
+                moved.extend(Some((*txid, place_of(at, *txid)?)).filter(|(_, place)| place != known));
+            }
+        }
+        Ok(moved)
     }
 
     /// Adds the blocks since the tip that the client knows.

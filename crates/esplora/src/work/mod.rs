@@ -81,13 +81,31 @@ impl Service {
     pub(crate) async fn answer(self: &Arc<Self>, request: &Arc<ApiRequest>) -> Answer {
         let mut answer = self.attempt(request).await;
         for _ in 0..FETCHES_MAX {
-            let Err(Failure::Index(Error::Removed { parts })) = &answer else { break };
-            if !self.fetch(&request.meter, parts).await {
+            let Some(parts) = removed(&answer) else { break };
+            if !self.fetch(&request.meter, &parts).await {
                 break;
             }
             answer = self.attempt(request).await;
         }
         answer
+    }
+
+    /// Reads for an answer that has begun, in a turn of the client. Fetches blocks that the node has removed, if the
+    /// read needs some, and reads again: a read that fails changes nothing.
+    pub(crate) async fn read<T>(
+        self: &Arc<Self>,
+        meter: &Arc<Meter>,
+        mut read: impl FnMut() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut found = self.offloaded(meter, &mut read).await;
+        for _ in 0..FETCHES_MAX {
+            let Some(parts) = removed(&found) else { break };
+            if !self.fetch(meter, &parts).await {
+                break;
+            }
+            found = self.offloaded(meter, &mut read).await;
+        }
+        found
     }
 
     /// Fetches parts of blocks that the node has removed, each in a turn of the client. Returns true if all came in
@@ -156,6 +174,14 @@ impl Service {
     pub(crate) async fn node_turn(&self, meter: &Arc<Meter>) -> (NodeUse, Option<Turn>) {
         let turn = timeout(NODE_PATIENCE, self.reads.node_calls.take(meter)).await.ok();
         (if turn.is_some() { NodeUse::Turn } else { NodeUse::Silent }, turn)
+    }
+}
+
+/// Returns the parts of removed blocks that a read has failed for; `None` if it has succeeded, or failed otherwise.
+fn removed<T>(found: &Result<T, Failure>) -> Option<Vec<BlockPart>> {
+    match found {
+        Err(Failure::Index(Error::Removed { parts })) => Some(parts.clone()),
+        _ => None,
     }
 }
 

@@ -15,7 +15,7 @@ use bitcoin::hex::FromHex as _;
 use bitcoin::{OutPoint, Transaction, consensus};
 use hyper::StatusCode;
 
-use crate::views::scan::{Access, Payment, Sum, begun, end, form_page, rows};
+use crate::views::scan::{Access, PaidOutput, Payment, Sum, begun, end, form_page, rows};
 
 /// Time after which a piece of the page is sent, whatever it has.
 const PIECE: Duration = Duration::from_millis(500);
@@ -109,8 +109,10 @@ impl Scan {
         }
         let (began, mut payments) = (Instant::now(), Vec::new());
         while payments.is_empty() && began.elapsed() < PIECE {
-            let found = if let Some(height) = self.heights.next() {
-                self.block(at, height)?
+            let found = if let Some(height) = self.heights.clone().next() {
+                let found = self.block(at, height)?;
+                self.heights.next();
+                found
             } else if self.unconfirmed.is_empty() {
                 self.is_over = true;
                 break;
@@ -148,9 +150,17 @@ impl Scan {
         self.tweaks.find_unconfirmed(&self.scanner, some.iter())
     }
 
-    /// Returns the outputs of a transaction that pay the key.
+    /// Returns the outputs of a transaction that pay the key. Beside a pruned node the amounts of old ones are unknown:
+    /// a scan has no blocks fetched.
     fn payments(&self, at: &Snapshot, found: &Found) -> Result<Vec<Payment>> {
-        let Some(raw) = at.transaction_bytes(found.txid)? else { return Ok(Vec::new()) };
+        let height = found.height.map(|height| height.0);
+        let raw = match at.transaction_bytes(found.txid) {
+            Err(error) if error.is_removed() => {
+                return Ok(vec![Payment { txid: found.txid, height, output: None }]);
+            }
+            raw => raw?,
+        };
+        let Some(raw) = raw else { return Ok(Vec::new()) };
         let Ok(transaction) = consensus::deserialize::<Transaction>(&raw) else { return Ok(Vec::new()) };
         let taproot = (0..).zip(&transaction.output);
         let taproot = taproot.filter_map(|(vout, output)| {
@@ -163,8 +173,12 @@ impl Scan {
         let payment = |paid: &birdhouse_silentpayments::Payment| {
             let (vout, sats, _) = taproot[paid.output];
             let outpoint = OutPoint { txid: found.txid, vout };
-            let is_spent = at.spender_of(outpoint)?.is_some();
-            Ok(Payment { outpoint, sats, height: found.height.map(|height| height.0), is_spent, label: paid.label })
+            let is_spent = match at.spender_of(outpoint) {
+                Err(error) if error.is_removed() => None,
+                spender => Some(spender?.is_some()),
+            };
+            let output = PaidOutput { vout, sats, is_spent, label: paid.label };
+            Ok(Payment { txid: found.txid, height, output: Some(output) })
         };
         paid.iter().map(payment).collect()
     }

@@ -85,8 +85,8 @@ fn values(question: &Question<'_>, text: &str) -> Result<Several, Failure> {
         is_first: after.is_none(),
         unused: wallet.unused,
         next: wallet.next,
-        received: changes.as_deref().map(received),
-        balances: balances(question.at, changes.as_deref()),
+        received: received(&changes),
+        balances: balances(question.at, &changes),
         tip_time: question.at.block_time(question.at.tip().height).unwrap_or_default(),
         members: wallet.members,
     })

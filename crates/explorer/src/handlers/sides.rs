@@ -23,5 +23,7 @@ pub(super) fn sides(found: &ResolvedTransaction, network: Network, is_own: impl 
         let parties = shown.map(|output| Party { owner: owner(output), value: output.value.to_sat() }).collect();
         Side { parties, count: outputs.len() }
     };
-    Sides { inputs: side(&found.prevouts), outputs: side(&found.transaction.output) }
+    let unknown = || Side { parties: Vec::new(), count: found.transaction.input.len() };
+    let inputs = if found.is_unresolved() { unknown() } else { side(&found.prevouts) };
+    Sides { inputs, outputs: side(&found.transaction.output) }
 }

@@ -45,6 +45,8 @@ pub(crate) enum BalanceChart {
     TooLong(usize),
     /// The history takes more reads than a page may.
     Costly,
+    /// The node has removed the block of an entry, or of what it spends.
+    Removed,
     /// Another page has it.
     Elsewhere,
 }
@@ -57,6 +59,7 @@ impl BalanceChart {
             Self::Elsewhere => return html! {},
             Self::TooLong(most) => format!("more than {} entries", amounts::count(*most as u64)),
             Self::Costly => "entries in many parts of the index".to_owned(),
+            Self::Removed => "entries in blocks that the node has deleted".to_owned(),
         };
         html! { p.quiet { "No chart of the balance over time: the history has " (reason) "." } }
     }

@@ -54,12 +54,14 @@ struct Reach {
 }
 
 impl Flow {
-    pub(crate) fn of(found: &ResolvedTransaction) -> Self {
-        Self {
+    /// Returns `None` where what the transaction spends is unknown.
+    pub(crate) fn of(found: &ResolvedTransaction) -> Option<Self> {
+        let fee = found.fee()?;
+        Some(Self {
             inputs: found.prevouts.iter().map(|output| output.value.to_sat()).collect(),
             outputs: found.transaction.output.iter().map(|output| output.value.to_sat()).collect(),
-            fee: found.fee().unwrap_or(0),
-        }
+            fee,
+        })
     }
 
     fn sides(&self) -> (Vec<Band>, Vec<Band>) {

@@ -1,7 +1,7 @@
 //! Pages of a wallet's silent payments: the form for its scan key, and a table that grows while blocks are scanned.
 
 use birdhouse_web::amounts;
-use bitcoin::{Network, OutPoint};
+use bitcoin::{Network, OutPoint, Txid};
 use maud::{Markup, html};
 
 use super::layout::Frame;
@@ -20,14 +20,23 @@ pub(crate) enum Access {
     NoIndex,
 }
 
-/// An output that pays the key.
+/// A transaction that pays the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Payment {
-    pub(crate) outpoint: OutPoint,
-    pub(crate) sats: u64,
+    pub(crate) txid: Txid,
     /// `None` in the mempool.
     pub(crate) height: Option<u32>,
-    pub(crate) is_spent: bool,
+    /// An output that pays it; `None` if the node has removed the block.
+    pub(crate) output: Option<PaidOutput>,
+}
+
+/// An output that pays the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PaidOutput {
+    pub(crate) vout: u32,
+    pub(crate) sats: u64,
+    /// `None` if the node has removed the block that tells.
+    pub(crate) is_spent: Option<bool>,
     pub(crate) label: Option<u32>,
 }
 
@@ -37,6 +46,8 @@ pub(crate) struct Sum {
     count: u64,
     received: u64,
     unspent: u64,
+    /// Payments whose amount or state is unknown.
+    unknown: u64,
 }
 
 impl Sum {
@@ -44,8 +55,11 @@ impl Sum {
     pub(crate) fn add(&mut self, payments: &[Payment]) {
         for payment in payments {
             self.count += 1;
-            self.received += payment.sats;
-            self.unspent += if payment.is_spent { 0 } else { payment.sats };
+            let is_spent = payment.output.and_then(|output| output.is_spent);
+            let sats = payment.output.map_or(0, |output| output.sats);
+            self.received += sats;
+            self.unspent += if is_spent == Some(false) { sats } else { 0 };
+            self.unknown += u64::from(is_spent.is_none());
         }
     }
 }
@@ -144,21 +158,33 @@ fn halves(network: Network, heights: Option<(u32, u32)>) -> (String, String) {
 }
 
 fn row(payment: &Payment) -> Markup {
-    let label = match payment.label {
-        None => "without label".to_owned(),
-        Some(0) => "change".to_owned(),
-        Some(label) => format!("label {label}"),
+    let Payment { txid, height, output } = *payment;
+    let label = match output.map(|output| output.label) {
+        None => "unknown".to_owned(),
+        Some(None) => "without label".to_owned(),
+        Some(Some(0)) => "change".to_owned(),
+        Some(Some(label)) => format!("label {label}"),
     };
     html! {
         tr {
-            td.wide { (parts::outpoint(&payment.outpoint)) }
-            td.number { @match payment.height {
+            td.wide { @match output {
+                Some(PaidOutput { vout, .. }) => (parts::outpoint(&OutPoint { txid, vout })),
+                None => (parts::txid(&txid)),
+            } }
+            td.number { @match height {
                 Some(height) => a href={ "/block/" (height) } { (amounts::count(height.into())) },
                 None => "mempool",
             } }
             td.spare { (label) }
-            td.number { (parts::number(payment.sats)) }
-            td { @if payment.is_spent { "spent" } @else { "unspent" } }
+            td.number { @match output {
+                Some(PaidOutput { sats, .. }) => (parts::number(sats)),
+                None => "unknown",
+            } }
+            td { @match output.and_then(|output| output.is_spent) {
+                Some(true) => "spent",
+                Some(false) => "unspent",
+                None => "unknown",
+            } }
         }
     }
 }
@@ -171,6 +197,12 @@ fn summary(sum: Sum) -> Markup {
                 (parts::fact("Payments", &html! { (amounts::count(sum.count)) }))
                 (parts::fact("Received", &parts::amount(sum.received)))
                 (parts::fact("Unspent", &parts::amount(sum.unspent)))
+            }
+            @if sum.unknown > 0 {
+                p {
+                    (amounts::count(sum.unknown)) " of the payments lack an amount or a state, and are not part of the sums: "
+                    "the node has deleted their blocks. Their pages get these from the node's peers."
+                }
             }
             p.quiet {
                 "Payments to labels other than that of change are not searched for. What was spent may have paid the "

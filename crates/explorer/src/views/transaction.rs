@@ -42,7 +42,8 @@ pub(crate) struct Transaction {
     pub(crate) stale: Option<StaleBlock>,
     /// It and others that spend the same outputs, if it replaced another one.
     pub(crate) versions: Vec<Version>,
-    pub(crate) flow: Flow,
+    /// `None` where what it spends is unknown.
+    pub(crate) flow: Option<Flow>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
     /// The inputs and outputs that are shown.
@@ -179,7 +180,7 @@ pub(crate) fn page(transaction: &Transaction) -> String {
             @if let Some(waiting) = &transaction.waiting { (place(waiting)) }
         }
         (versions::timeline(&transaction.versions, transaction.txid))
-        (flow::drawing(&transaction.flow))
+        @if let Some(flow) = &transaction.flow { (flow::drawing(flow)) }
         div.columns.sides {
             (inputs(transaction))
             (outputs(transaction))

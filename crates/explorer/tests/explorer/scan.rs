@@ -186,6 +186,10 @@ fn a_key_that_others_could_read_is_refused_and_no_form_asks_for_it() {
     assert!(!refused.contains(&receiver.scan_hex()));
     let taken = posted(&world.rest, "x-forwarded-for: 203.0.113.7\r\nx-forwarded-proto: https\r\n", &form);
     assert!(taken.starts_with("HTTP/1.1 200 "), "{taken}");
+    // An encoder, or a proxy, would hold back what the page shows while blocks are scanned.
+    let secure = "x-forwarded-for: 203.0.113.7\r\nx-forwarded-proto: https\r\naccept-encoding: gzip\r\n";
+    let grown = posted(&world.rest, secure, &form);
+    assert!(grown.contains("x-accel-buffering: no\r\n") && grown.contains("</html>"), "{grown}");
 }
 
 #[test]

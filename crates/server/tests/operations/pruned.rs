@@ -5,10 +5,13 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use birdhouse_testkit::bitcoind::free_port;
-use birdhouse_testkit::client::scripthash;
+use birdhouse_testkit::client::{Client, scripthash};
+use birdhouse_testkit::http_client::rest_path;
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
 use bitcoin::consensus::encode::{serialize, serialize_hex};
-use bitcoin::{Block, OutPoint, Transaction};
+use bitcoin::{Block, OutPoint, Script, Transaction, Txid};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -18,6 +21,13 @@ use crate::process::{Birdhouse, PATIENCE};
 const BLOCKS: u32 = 700;
 /// Height up to which blocks are removed.
 const PRUNED: u32 = 400;
+
+/// An answer by HTTP.
+struct Page {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
 
 struct World {
     chain: ChainBuilder,
@@ -37,6 +47,13 @@ impl World {
     }
 
     fn with(seed: u64, envs: &[(&str, &str)]) -> Self {
+        let mut world = Self::whole(seed, envs);
+        world.prune();
+        world
+    }
+
+    /// Starts a server beside a synced node that still has all blocks.
+    fn whole(seed: u64, envs: &[(&str, &str)]) -> Self {
         let mut chain = ChainBuilder::new(seed);
         mix::mature(&mut chain);
         while chain.height() < BLOCKS {
@@ -50,11 +67,15 @@ impl World {
         chain.submit_to(&node).unwrap();
         chain.submit_to(&peer).unwrap();
         let server = Birdhouse::start_with(&node, &[&[("BIRDHOUSE_REST_ADDR", "127.0.0.1:0")], envs].concat());
-        node.rpc("pruneblockchain", json!([PRUNED])).unwrap();
-        let info = node.rpc("getblockchaininfo", json!([])).unwrap();
-        let first_kept = u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap();
-        assert!(first_kept > 200);
-        Self { chain, node, _peer: peer, peer_port, first_kept, server }
+        Self { chain, node, _peer: peer, peer_port, first_kept: 0, server }
+    }
+
+    /// Lets the node remove old blocks.
+    fn prune(&mut self) {
+        self.node.rpc("pruneblockchain", json!([PRUNED])).unwrap();
+        let info = self.node.rpc("getblockchaininfo", json!([])).unwrap();
+        self.first_kept = u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap();
+        assert!(self.first_kept > 200);
     }
 
     fn connect(&self) {
@@ -73,13 +94,39 @@ impl World {
 
     /// Returns status, head and body of REST's answer.
     fn rest(&self, path: &str) -> (u16, String, String) {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.server.port("serving the REST API").unwrap())).unwrap();
+        let Page { status, head, body } = self.page("serving the REST API", &format!("GET {path}"), "");
+        (status, head, String::from_utf8(body).unwrap())
+    }
+
+    /// Asks a listener by HTTP/1.0, which has no chunks.
+    fn page(&self, listener: &str, asked: &str, body: &str) -> Page {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.server.port(listener).unwrap())).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        (head.split_whitespace().nth(1).unwrap().parse().unwrap(), head.to_owned(), body.to_owned())
+        let form = "Content-Type: application/x-www-form-urlencoded";
+        write!(stream, "{asked} HTTP/1.0\r\nHost: localhost\r\n{form}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+            .unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+        let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+        Page { status, head, body: bytes.split_off(end + 4) }
+    }
+
+    /// The transactions of the chain that pay a script or spend from it.
+    fn history(&self, script: &Script) -> Vec<&Transaction> {
+        let mut own = HashSet::new();
+        let transactions = self.chain.blocks().iter().flat_map(|block| &block.txdata);
+        let in_history = |transaction: &&Transaction| {
+            let txid = transaction.compute_txid();
+            let paid = (0..).zip(&transaction.output).filter(|(_, output)| *output.script_pubkey == *script);
+            let paid: Vec<OutPoint> = paid.map(|(vout, _)| OutPoint { txid, vout }).collect();
+            let is_spender = transaction.input.iter().any(|input| own.contains(&input.previous_output));
+            let is_payer = !paid.is_empty();
+            own.extend(paid);
+            is_spender || is_payer
+        };
+        transactions.filter(in_history).collect()
     }
 }
 
@@ -126,18 +173,10 @@ fn a_history_has_its_removed_blocks_fetched_before_the_client_asks_if_the_settin
     world.connect();
     let (_, transaction) = world.removed().nth(40).unwrap();
     let script = &transaction.output[0].script_pubkey;
-    let transactions = world.chain.blocks().iter().flat_map(|block| &block.txdata);
-    let outputs: HashSet<OutPoint> = transactions
-        .flat_map(|funding| (0..).zip(&funding.output).map(move |(vout, output)| (funding, vout, output)))
-        .filter(|(.., output)| output.script_pubkey == *script)
-        .map(|(funding, vout, _)| OutPoint { txid: funding.compute_txid(), vout })
-        .collect();
-    let in_history = |transaction: &Transaction| {
-        transaction.output.iter().any(|output| output.script_pubkey == *script)
-            || transaction.input.iter().any(|input| outputs.contains(&input.previous_output))
-    };
+    let history = world.history(script);
     let removed = &world.chain.blocks()[1..world.first_kept as usize - 1];
-    let expected = removed.iter().filter(|block| block.txdata.iter().any(in_history)).count();
+    let expected =
+        removed.iter().filter(|block| block.txdata.iter().any(|transaction| history.contains(&transaction))).count();
     let mut wallet = world.server.client();
     wallet.call("blockchain.scripthash.get_history", json!([scripthash(script.as_bytes())])).unwrap();
     let fetched = || world.server.ctl_json(&["status"])["fetched_blocks"].as_u64().unwrap();
@@ -153,7 +192,7 @@ fn wallets_and_explorers_get_old_transactions_from_the_peers_of_a_pruned_node() 
     let world = World::new(481);
     let (_, first) = world.removed().next().unwrap();
     let mut wallet = world.server.client();
-    let ask = |wallet: &mut birdhouse_testkit::client::Client, transaction: &Transaction| {
+    let ask = |wallet: &mut Client, transaction: &Transaction| {
         wallet.call("blockchain.transaction.get", json!([transaction.compute_txid().to_string()]))
     };
 
@@ -217,4 +256,77 @@ fn wallets_and_explorers_get_old_transactions_from_the_peers_of_a_pruned_node() 
         assert_eq!(ask(&mut wallet, transaction).unwrap(), serialize_hex(*transaction));
     }
     assert_eq!(serialize(first), serialize(wanted[0]));
+}
+
+/// The listeners of [`streamed_answers_are_whole_where_the_node_has_removed_their_blocks`].
+const REST: &str = "serving the REST API";
+const PRIVATE_REST: &str = "serving the REST API with /internal";
+const EXPLORER: &str = "serving the explorer";
+
+#[test]
+fn streamed_answers_are_whole_where_the_node_has_removed_their_blocks() {
+    let addrs = [("BIRDHOUSE_HTTP_ADDR", "127.0.0.1:0"), ("BIRDHOUSE_REST_PRIVATE_ADDR", "127.0.0.1:0")];
+    let world = World::with(484, &addrs);
+    let (block, transaction) = world.removed().filter(|(_, transaction)| !transaction.is_coinbase()).nth(20).unwrap();
+    let raw = format!("GET /block/{}/raw", block.block_hash());
+    // Before anything of it is sent, as long as nobody has it.
+    let refused = world.page(REST, &raw, "");
+    assert_eq!(refused.status, 503, "{}", refused.head);
+    let script = &transaction.output[0].script_pubkey;
+    let shown = |script: &Script| rest_path(&scripthash(script.as_bytes())).replace("/scripthash/", "");
+    let (own, other) = (shown(script), shown(&world.removed().nth(90).unwrap().1.output[0].script_pubkey));
+
+    world.connect();
+    // The page of a wallet lists its transactions, and does without what they spend.
+    let wallet = world.page(EXPLORER, "POST /addresses", &format!("q={own}%0A{other}"));
+    let text = String::from_utf8(wallet.body).unwrap();
+    assert_eq!(wallet.status, 200, "{text}");
+    assert!(text.contains("blocks that the node has deleted"), "{text}");
+    let whole = world.page(REST, &raw, "");
+    assert!(whole.status == 200 && whole.body == serialize(block), "{}", whole.head);
+    let list = world.page(PRIVATE_REST, &format!("GET /internal/block/{}/txs", block.block_hash()), "");
+    let list: Value = serde_json::from_slice(&list.body).unwrap();
+    let txids: Vec<Value> =
+        block.txdata.iter().map(|transaction| json!(transaction.compute_txid().to_string())).collect();
+    assert_eq!(list.as_array().unwrap().iter().map(|found| found["txid"].clone()).collect::<Vec<_>>(), txids);
+    let file = world.page(EXPLORER, &format!("GET /scripthash/{own}/history.csv"), "");
+    let text = String::from_utf8(file.body).unwrap();
+    let listed: HashSet<&str> = text.lines().skip(1).map(|line| line.split(',').nth(2).unwrap()).collect();
+    let history = world.history(script);
+    let expected: Vec<String> = history.iter().map(|transaction| transaction.compute_txid().to_string()).collect();
+    assert_eq!(listed, expected.iter().map(String::as_str).collect(), "{text}");
+
+    // What a transaction spends is not fetched for its page; nobody may keep such an answer for long.
+    let mut spending = world.removed().map(|(_, transaction)| transaction).filter(|found| !found.is_coinbase());
+    let (unresolved, head) = spending
+        .find_map(|found| {
+            let (_, head, body) = world.rest(&format!("/tx/{}", found.compute_txid()));
+            body.contains("\"unresolved\":true").then_some((found, head))
+        })
+        .unwrap();
+    assert!(head.contains("max-age=10\r\n"), "{head}");
+    let page = world.page(EXPLORER, &format!("GET /tx/{}", unresolved.compute_txid()), "");
+    let text = String::from_utf8(page.body).unwrap();
+    assert!(page.status == 200 && !text.contains("New coins"), "{text}");
+}
+
+#[test]
+fn an_output_of_a_removed_block_is_spent_and_its_subscriber_is_told() {
+    let mut world = World::whole(485, &[]);
+    let mut wallet = Client::greet_with(world.server.port("serving the Electrum protocol").unwrap(), "1.7").unwrap();
+    // Another transaction of the script would tell of the spend, too.
+    let made: HashSet<Txid> =
+        world.chain.blocks()[110..200].iter().flat_map(|block| &block.txdata).map(Transaction::compute_txid).collect();
+    let coin = world.chain.coins().find(|coin| made.contains(&coin.outpoint.txid)).unwrap().clone();
+    let OutPoint { txid, vout } = coin.outpoint;
+    let unspent = wallet.call("blockchain.outpoint.subscribe", json!([txid.to_string(), vout])).unwrap();
+    assert!(unspent["spender_txhash"].is_null(), "{unspent}");
+    world.prune();
+    world.connect();
+    let spender = world.chain.spend(&[coin], &[Payment::to_lock(Lock::new(Form::P2wpkh, 950_000), 1000)]);
+    world.chain.mine(1);
+    world.chain.submit_to(&world.node).unwrap();
+    let notified = wallet.notification(PATIENCE).unwrap().expect("the spend is told");
+    assert_eq!(notified.method, "blockchain.outpoint.subscribe");
+    assert_eq!(notified.params[2]["spender_txhash"], spender.to_string(), "{:?}", notified.params);
 }
