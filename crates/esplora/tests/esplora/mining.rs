@@ -79,6 +79,12 @@ const COINS: usize = 600;
 const TRANSACTIONS_MAX: usize = 350;
 /// Fee rates in thousandths of a sat/vB, so that several clusters have the same.
 const RATES: [u64; 8] = [100, 500, 1000, 1000, 2000, 5000, 20_000, 60_000];
+/// Transactions of a cluster, at most: `-limitclustercount`.
+const CLUSTER_MAX: u64 = 64;
+/// Rounds of which one has a cluster as large as that.
+const FILLED_EVERY: u64 = 4;
+/// Refusals by the node after which a cluster takes nothing more. Fees below the node's minimum are refused, too.
+const REFUSALS_MAX: u32 = 12;
 const SAT: f64 = 100_000_000.0;
 
 /// The random changes of a node's mempool.
@@ -154,28 +160,59 @@ impl Pool {
         } else {
             self.rng.index(self.clusters.len())
         };
-        let mut cluster = std::mem::take(&mut self.clusters[at]);
         if self.rng.per_mille(150) {
             let other = self.rng.index(self.clusters.len());
-            cluster.append(&mut self.clusters[other]);
+            let mut coins = std::mem::take(&mut self.clusters[other]);
+            self.clusters[at].append(&mut coins);
         }
+        self.spend_in(at);
+        self.clusters.retain(|cluster| !cluster.is_empty());
+    }
+
+    /// Spends some coins of a cluster; returns the transaction, unless the node refuses it.
+    fn spend_in(&mut self, at: usize) -> Option<Txid> {
+        let mut cluster = std::mem::take(&mut self.clusters[at]);
         let mut coins = Vec::new();
         for _ in 0..=self.rng.below(3) {
             if !cluster.is_empty() {
                 coins.push(cluster.swap_remove(self.rng.index(cluster.len())));
             }
         }
+        let mut sent = None;
         if !coins.is_empty() {
             let rate = *self.rng.pick(&RATES);
             let (tx, made, fee) = self.transaction(2, &coins, rate);
             if self.send(&tx) {
-                self.txids.push(tx.compute_txid());
+                sent = Some(tx.compute_txid());
+                self.txids.extend(sent);
                 self.sent.push((coins, fee));
                 cluster.extend(made);
+            } else {
+                cluster.append(&mut coins);
             }
         }
         self.clusters[at] = cluster;
+        sent
+    }
+
+    /// Lets a cluster grow until the node takes no more into it; returns one of its transactions.
+    fn fill(&mut self) -> Option<Txid> {
+        let at = self.rng.index(self.clusters.len());
+        let (mut last, mut refusals) = (None, 0);
+        while refusals < REFUSALS_MAX {
+            match self.spend_in(at) {
+                Some(sent) => last = Some(sent),
+                None => refusals += 1,
+            }
+        }
         self.clusters.retain(|cluster| !cluster.is_empty());
+        last
+    }
+
+    /// The number of transactions of a cluster at the node.
+    fn size(&self, txid: Txid) -> u64 {
+        let cluster = self.world.live.node().rpc("getmempoolcluster", json!([txid.to_string()])).unwrap();
+        cluster["txcount"].as_u64().unwrap()
     }
 
     /// Pays more for the coins of a transaction; what spent from it goes.
@@ -261,10 +298,14 @@ impl Pool {
         is_optimal
     }
 
-    /// Compares the answers about one transaction.
-    fn check_one(&mut self) {
+    /// Compares the answers about a transaction of the mempool.
+    fn check_any(&mut self) {
         let all = self.world.live.node().rpc("getrawmempool", json!([])).unwrap();
         let Some(txid) = all.as_array().filter(|all| !all.is_empty()).map(|all| self.rng.pick(all)) else { return };
+        self.check_one(txid);
+    }
+
+    fn check_one(&self, txid: &Value) {
         let node = self.world.live.node();
         let cluster = node.rpc("getmempoolcluster", json!([txid])).unwrap();
         let cpfp = self.world.rest.json(&format!("/v1/cpfp/{}", txid.as_str().unwrap()));
@@ -297,14 +338,18 @@ fn random_mempools_are_ranked_as_the_node_mines_them() {
     let rounds = rounds(8);
     let (first, count) = (rounds.start, rounds.end - rounds.start);
     let mut pool = Pool::start(162 + first);
-    let (mut optimal, mut largest) = (0, 0);
+    let (mut optimal, mut largest, mut largest_cluster) = (0, 0, 0);
     for round in rounds {
         for _ in 0..20 + pool.rng.below(60) {
             pool.change();
         }
+        let full = if round % FILLED_EVERY == 0 { pool.fill() } else { None };
+        let full = full.map(|txid| (txid, pool.size(txid)));
+        largest_cluster = largest_cluster.max(full.map_or(0, |(_, size)| size));
         if pool.check() {
             optimal += 1;
-            pool.check_one();
+            pool.check_any();
+            full.iter().for_each(|(txid, _)| pool.check_one(&json!(txid.to_string())));
         }
         let size = pool.world.rest.index.snapshot().unwrap().mempool().len();
         largest = largest.max(size);
@@ -316,5 +361,6 @@ fn random_mempools_are_ranked_as_the_node_mines_them() {
         println!("mempool {round} from {first} on: {size} transactions, {optimal} optimal");
     }
     assert!(optimal * 10 >= count * 9, "{optimal} of {count} mempools were optimal at the node");
+    assert_eq!(largest_cluster, CLUSTER_MAX);
     assert!(largest > 50, "{largest} transactions at most");
 }
