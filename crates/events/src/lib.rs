@@ -80,9 +80,9 @@ pub const TABLES: &[birdhouse_store::Table] = &[log::expiry::EXPIRY];
 
 pub use error::{Error, Result};
 pub use event::{
-    Accepted, Address, Admitted, DeletedBy, Deletion, Event, EventId, EventLimits, Keys, Kind, KindClass, Letter,
-    Letters, Malformed, Position, Pubkey, Reason, Rejection, RelayUrl, Retention, RetentionRule, Seq, Signature, Sweep,
-    Tag, Timestamp, UnsignedEvent, Vanish, VerifiedEvent, hex,
+    Accepted, Address, Admitted, Amount, DeletedBy, Deletion, Event, EventId, EventLimits, Judged, Keys, Kind,
+    KindClass, Letter, Letters, Malformed, Position, Pubkey, Reason, Rejection, RelayUrl, Retention, RetentionRule,
+    Seq, Signature, Sweep, Tag, Timestamp, UnsignedEvent, Vanish, VerifiedEvent, hex,
 };
 pub use events::Events;
 pub use filter::{Filter, FilterLimits, Hll, UnknownKeys};

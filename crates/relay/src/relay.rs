@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use birdhouse_clients::{ClientKeying, Quota};
-use birdhouse_events::{EventId, Events, Explanation, Filter, Kind, Query};
+use birdhouse_events::{EventId, Events, Explanation, Filter, Judged, Kind, Query, Retention, Sweep};
 use birdhouse_net::{ConnectionInfo, PartialMessages, Pool, Registry, Seats, offload};
 use parking_lot::RwLock;
 
@@ -190,6 +190,17 @@ impl Relay {
         let query = Query { end: self.events.end(), now: now(), ..Query::of(&filter) };
         let rows = filter.limit.unwrap_or(usize::MAX).min(PAGE_ROWS);
         self.events.explain(query, rows).map_err(|error| error.to_string())
+    }
+
+    /// Judges all events by rules of retention, and deletes none. Returns what each rule keeps and what it does not.
+    /// Reads every event's head, so this takes seconds with millions of events.
+    ///
+    /// # Errors
+    /// Failures of the store.
+    pub fn weigh(&self, retention: &Retention) -> Result<Vec<Judged>, birdhouse_events::Error> {
+        let (mut sweep, now) = (Sweep::new(retention), u32::try_from(now()).unwrap_or(u32::MAX));
+        while self.events.weigh(retention, &mut sweep, now)? {}
+        Ok(sweep.judged().to_vec())
     }
 
     /// Stores events of a front end, which has checked them for its clients, one a line as JSON. Returns the outcomes,

@@ -38,7 +38,7 @@ pub use self::position::Position;
 pub use self::rejection::{Reason, Rejection};
 pub use self::relay_url::RelayUrl;
 pub(crate) use self::retention::Facts;
-pub use self::retention::{Retention, RetentionRule, Sweep};
+pub use self::retention::{Amount, Judged, Retention, RetentionRule, Sweep};
 pub use self::seq::Seq;
 pub use self::sign::{Keys, UnsignedEvent};
 pub use self::tag::{Letter, Letters, Tag};

@@ -45,10 +45,30 @@ pub(crate) struct Facts {
 pub struct Sweep {
     /// Events below this number are left.
     pub(crate) end: u64,
-    /// Bytes of kept events by the rule that decided.
+    /// Bytes of events that are not too old, by the rule that decided.
     used: Vec<u64>,
+    /// What the sweep has judged, by the rule that decided.
+    judged: Vec<Judged>,
     /// Events that the sweep has deleted.
     pub(crate) deleted: u64,
+}
+
+/// Events on which a rule has decided.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Those that it keeps.
+    pub kept: Amount,
+    /// Those that it does not keep.
+    pub unkept: Amount,
+}
+
+/// A number of stored events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Their number.
+    pub events: u64,
+    /// Their bytes in the log.
+    pub bytes: u64,
 }
 
 // === impl Retention ===
@@ -98,7 +118,8 @@ impl RetentionRule {
 impl Sweep {
     /// Begins a sweep.
     pub fn new(retention: &Retention) -> Self {
-        Self { end: u64::MAX, used: vec![0; retention.0.len()], deleted: 0 }
+        let rules = retention.0.len();
+        Self { end: u64::MAX, used: vec![0; rules], judged: vec![Judged::default(); rules], deleted: 0 }
     }
 
     /// Returns the number of events that the sweep has deleted so far.
@@ -106,16 +127,25 @@ impl Sweep {
         self.deleted
     }
 
+    /// Returns what the sweep has judged so far, by the rule that decided, in the order of the rules.
+    pub fn judged(&self) -> &[Judged] {
+        &self.judged
+    }
+
     /// Decides whether the next event is kept.
     pub(crate) fn keeps(&mut self, retention: &Retention, facts: &Facts, now: u32) -> bool {
-        let mut rules = retention.0.iter().zip(&mut self.used);
-        let Some((rule, used)) = rules.find(|(rule, _)| rule.covers(facts)) else { return true };
-        if rule.is_over(facts.created_at, now) {
-            return false;
+        let Some(index) = retention.0.iter().position(|rule| rule.covers(facts)) else { return true };
+        let (rule, used, judged) = (&retention.0[index], &mut self.used[index], &mut self.judged[index]);
+        let mut is_kept = !rule.is_over(facts.created_at, now);
+        if is_kept {
+            // Once one does not fit, no older one is kept, however small.
+            *used = used.saturating_add(facts.bytes);
+            is_kept = rule.bytes.is_none_or(|bytes| *used <= bytes);
         }
-        // Once one does not fit, no older one is kept, however small.
-        *used = used.saturating_add(facts.bytes);
-        rule.bytes.is_none_or(|bytes| *used <= bytes)
+        let amount = if is_kept { &mut judged.kept } else { &mut judged.unkept };
+        amount.events += 1;
+        amount.bytes = amount.bytes.saturating_add(facts.bytes);
+        is_kept
     }
 }
 

@@ -22,6 +22,25 @@ impl Events {
     /// As for [`accept`](Self::accept) if the deletions cannot be published. After any other error the sweep goes on
     /// behind the events that could not be read.
     pub fn retain(&self, retention: &Retention, sweep: &mut Sweep, now: u32) -> Result<bool> {
+        let unkept = self.judge(retention, sweep, now)?;
+        if !unkept.is_empty() {
+            sweep.deleted += self.change(|writer| self.bury_unkept(writer, &unkept))?;
+        }
+        Ok(sweep.end > 0)
+    }
+
+    /// Judges the next events of a sweep as [`retain`](Self::retain) does, and deletes none: the sweep shows what rules
+    /// would delete.
+    ///
+    /// # Errors
+    /// Failures of the store.
+    pub fn weigh(&self, retention: &Retention, sweep: &mut Sweep, now: u32) -> Result<bool> {
+        self.judge(retention, sweep, now)?;
+        Ok(sweep.end > 0)
+    }
+
+    /// Judges the next events of a sweep; returns those that the rules do not keep.
+    fn judge(&self, retention: &Retention, sweep: &mut Sweep, now: u32) -> Result<Vec<Seq>> {
         let version = self.installed();
         let end = sweep.end.min(version.end.0);
         sweep.end = end.saturating_sub(JUDGED_TOGETHER);
@@ -40,11 +59,7 @@ impl Events {
             }
             ControlFlow::Continue(())
         })?;
-        drop(version);
-        if !unkept.is_empty() {
-            sweep.deleted += self.change(|writer| self.bury_unkept(writer, &unkept))?;
-        }
-        Ok(sweep.end > 0)
+        Ok(unkept)
     }
 
     /// Deletes those of the events that are still there; returns their number.

@@ -75,6 +75,13 @@ fn a_sweep_deletes_exactly_what_the_rules_do_not_keep_and_its_space_comes_back()
     let events = open(&store);
     accept(&events, &sent);
     let kept = sent.iter().filter(|event| is_kept(event)).count() as u64;
+    // What the rules would delete is known before they do.
+    let mut dry = Sweep::new(&rules());
+    while events.weigh(&rules(), &mut dry, NOW).unwrap() {}
+    let unkept: u64 = dry.judged().iter().map(|judged| judged.unkept.events).sum();
+    assert_eq!((unkept, dry.deleted(), events.live_events()), (5000 - kept, 0, 5000));
+    let of_author = sent.iter().filter(|event| event.pubkey == author(0).pubkey()).count() as u64;
+    assert_eq!(dry.judged()[0].kept.events, of_author, "the first rule keeps them");
     assert!((2000..4000).contains(&kept), "{kept} are kept");
     assert_eq!(sweep(&events, &rules()), 5000 - kept);
     assert_eq!(sweep(&events, &rules()), 0, "a second sweep finds nothing");

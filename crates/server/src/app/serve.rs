@@ -143,6 +143,7 @@ fn control(
             public: app.public.clone(),
             warnings: app.warnings.clone(),
         },
+        flags: app.flags.clone(),
         stop: Notify::new(),
     })
 }

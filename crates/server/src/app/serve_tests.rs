@@ -123,6 +123,7 @@ fn control_of(service: Arc<dyn Service>, folder: &Path) -> Control {
         reads: Arc::new(Reads::new(1, 1, 1)),
         rates: Rates::default(),
         shown: Shown::default(),
+        flags: Options::default(),
         stop: Notify::new(),
     }
 }

@@ -50,6 +50,8 @@ pub(crate) enum ControlCommand {
     Banned,
     /// List the events and authors that others have reported to the relay, and on which no rule decides.
     Reports,
+    /// Show what the relay's rules of retention in the settings file would delete now. SIGHUP puts them into effect.
+    Retention,
     /// Show the watches, for `birdhouse watch list`.
     #[command(skip)]
     Watches,

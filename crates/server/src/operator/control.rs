@@ -14,6 +14,7 @@ use birdhouse_watch::{WatchStatus, Watches};
 use bitcoin::Network;
 use tokio::sync::Notify;
 
+use crate::config::Options;
 use crate::index::{NodeBlocks, Pruner};
 use crate::operator::health::{Halves, Health, NodeState};
 use crate::operator::node_watch::NodeWatch;
@@ -47,6 +48,8 @@ pub(crate) struct Control {
     pub(crate) rates: Rates,
     /// The settings that the status shows.
     pub(crate) shown: Shown,
+    /// The settings of flags and variables, without those of the file.
+    pub(crate) flags: Options,
     /// Notified when the operator stops the server.
     pub(crate) stop: Notify,
 }

@@ -25,7 +25,7 @@ use crate::index::Pruner;
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::stores::Pace;
-use crate::operator::{accept, connections, exchange, reports, rules, status, watch};
+use crate::operator::{accept, connections, exchange, reports, retention, rules, status, watch};
 use crate::process::users::OtherUser;
 
 /// Concurrent connections; further ones wait to be accepted.
@@ -127,6 +127,10 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
         }
         Ok(ControlCommand::OfferPrune { keep_bytes }) => with_pruner(control, *keep_bytes, Pruner::offer).await,
         Ok(ControlCommand::Prune { keep_bytes }) => with_pruner(control, *keep_bytes, Pruner::prune).await,
+        Ok(ControlCommand::Retention) => {
+            let (relay, flags) = (control.relay.clone(), control.flags.clone());
+            at_length(move || retention::weigh(relay.as_deref(), &flags)).await
+        }
         Ok(ControlCommand::ReloadWatches) => {
             let watches = control.watches.clone();
             at_length(move || watch::reload(watches.as_ref())).await
@@ -245,6 +249,7 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
         | ControlCommand::Backup { .. }
         | ControlCommand::OfferPrune { .. }
         | ControlCommand::Prune { .. }
+        | ControlCommand::Retention
         | ControlCommand::ReloadWatches
         | ControlCommand::Import
         | ControlCommand::Export

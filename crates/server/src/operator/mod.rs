@@ -15,6 +15,7 @@ pub(crate) mod metrics;
 mod node_watch;
 pub(crate) mod ops;
 mod reports;
+mod retention;
 mod rules;
 mod shown;
 pub(crate) mod status;

@@ -59,7 +59,7 @@ pub(super) fn settings(options: &Options) -> Settings {
                 Some(WhenBrokenName::Refuse) | None => WhenBroken::Refuse,
             },
         }),
-        retention: Retention(options.relay_retention.iter().flatten().map(retention_rule).collect()),
+        retention: retention(options),
         disk: FreeDisk::default(),
         connections: Connections::default(),
         reads: std::sync::Arc::default(),
@@ -72,6 +72,11 @@ fn authors(list: &[PubkeyText]) -> HashSet<Pubkey> {
 
 fn kinds(list: &[KindRange]) -> Kinds {
     list.iter().map(|KindRange(range)| range.clone()).collect()
+}
+
+/// Returns the rules of retention.
+pub(crate) fn retention(options: &Options) -> Retention {
+    Retention(options.relay_retention.iter().flatten().map(retention_rule).collect())
 }
 
 fn retention_rule(rule: &RetentionOptions) -> RetentionRule {

@@ -29,6 +29,7 @@ mod process;
 mod pruned;
 mod relay_alone;
 mod relay_client;
+mod retention;
 mod rules;
 mod signals;
 mod silent_payments;
