@@ -63,19 +63,31 @@ const showTimes = (main) => {
 const labels = () => { try { return new Map(JSON.parse(kept("labels") ?? "[]")); } catch { return new Map(); } };
 const keyOf = (line) => `${line.type}:${line.ref}`;
 
+// A line of an export; null if it is none.
+const parseLabel = (row) => {
+    try {
+        const line = JSON.parse(row);
+        return typeof line?.type === "string" && typeof line.ref === "string" ? line : null;
+    } catch {
+        return null;
+    }
+};
+
+// One bad line does not cost the others: that is why BIP 329 has a line for each label.
 const importLabels = (text) => {
     const all = labels();
-    let count = 0;
+    let [count, skipped] = [0, 0];
     for (const row of text.split("\n").filter((row) => row.trim() !== "")) {
-        const line = JSON.parse(row);
-        if (typeof line.type !== "string" || typeof line.ref !== "string") throw new Error("a line has no type or ref");
+        const line = parseLabel(row);
+        if (line === null) { skipped += 1; continue; }
         if (typeof line.label === "string") line.label = line.label.slice(0, LABEL_CHARS_MAX);
         all.set(keyOf(line), line);
         count += 1;
     }
+    if (count === 0 && skipped > 0) throw new Error("no line is a label");
     if (all.size > LABELS_MAX) throw new Error(`these are more than ${LABELS_MAX} labels`);
     if (!keep("labels", JSON.stringify([...all]))) throw new Error("the browser has no room, or keeps nothing");
-    return count;
+    return [count, skipped];
 };
 
 const setLabel = (type, ref, label) => {
@@ -133,7 +145,9 @@ const wireLabelsPage = (main) => {
     area.form.addEventListener("submit", (event) => {
         event.preventDefault();
         try {
-            outcome.textContent = `${importLabels(area.value)} labels are kept in this browser.`;
+            const [count, skipped] = importLabels(area.value);
+            const left = skipped > 0 ? ` Lines that are no labels and were left out: ${skipped}.` : "";
+            outcome.textContent = `${count} labels are kept in this browser.${left}`;
             show();
         } catch (error) {
             outcome.textContent = `Nothing was kept: ${error.message}.`;

@@ -139,6 +139,14 @@ fn labels_units_and_times_are_kept_in_the_browser() {
         .evaluate("const wrong = document.querySelector('#labels'); wrong.value = 'x'; wrong.form.requestSubmit()")
         .unwrap();
     browser.wait_for("document.querySelector('#outcome').textContent.startsWith('Nothing was kept')").unwrap();
+    // A bad line among good ones costs only itself.
+    browser
+        .evaluate(&format!(
+            "const mixed = document.querySelector('#labels'); mixed.value = 'x\\n{{}}\\nnull\\n' + {more:?}; \
+             mixed.form.requestSubmit()"
+        ))
+        .unwrap();
+    browser.wait_for("document.querySelector('#outcome').textContent.endsWith('left out: 3.')").unwrap();
     // A browser without room, or a private window, keeps nothing, and the page says so.
     let full = "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };";
     browser
