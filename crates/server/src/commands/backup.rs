@@ -1,21 +1,30 @@
 //! `birdhouse backup` and `birdhouse verify --quick`: by the running server, or by this process if none runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 
 use crate::app;
 use crate::commands::ctl::ask_at_length;
 use crate::config::{ControlCommand, Options};
-use crate::operator::{Answer, BackedUp, Checked, Pace, Part, Stores, ctl};
+use crate::operator::{Answer, BackedUp, Checked, Pace, Part, Stores, check_is_new, ctl};
+use crate::services::relay;
+
+/// File in the folder of every store.
+const VERSION: &str = "VERSION";
 
 /// Writes a data folder with the published state of index and relay.
 pub(crate) fn back_up(options: &Options, folder: &Path) -> Result<ExitCode> {
     let folder = std::path::absolute(folder).with_context(|| format!("invalid folder {}", folder.display()))?;
+    // The server may see another folder under this name.
+    check_is_new(&folder)?;
     let done: BackedUp = match by_server(options, &ControlCommand::Backup { folder: folder.clone() })? {
-        Some(done) => done,
+        Some(done) => {
+            check_is_here(options, &folder, &done)?;
+            done
+        }
         None => Stores::open(options)?.back_up(&folder, Pace::Full)?,
     };
     for part in Part::all() {
@@ -28,6 +37,29 @@ pub(crate) fn back_up(options: &Options, folder: &Path) -> Result<ExitCode> {
     }
     println!("wrote {} and proved the checksums of {} bytes", folder.display(), done.proved_bytes);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Checks that this process finds what the server has written.
+///
+/// # Errors
+/// A part is missing, as where the unit of the server has `PrivateTmp=` and the folder lies in `/tmp`.
+fn check_is_here(options: &Options, folder: &Path, done: &BackedUp) -> Result<()> {
+    for part in &done.parts {
+        let inside = match part {
+            Part::Index => PathBuf::from(app::network(options)?.to_string()),
+            Part::Derived(name) => Path::new(&app::network(options)?.to_string()).join(name),
+            Part::Relay => relay::FOLDER.into(),
+        };
+        ensure!(
+            folder.join(inside).join(VERSION).exists(),
+            "failed to find the backup: the server has written {folder}, and here is no {} in it: the service has a /tmp \
+             of its own (PrivateTmp=), or another root; choose a folder that both see, such as one in {}",
+            part.name(),
+            options.data_dir()?.display(),
+            folder = folder.display(),
+        );
+    }
+    Ok(())
 }
 
 /// Proves the checksums of every file.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::Form;
@@ -57,5 +57,6 @@ fn ask_within(socket: &Path, command: &ControlCommand, time: Option<Duration>) -
     writeln!(stream, "{}", serde_json::to_string(command)?)?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).context("failed to read the server's answer")?;
+    ensure!(line.ends_with('\n'), "the server ended before it answered; look at its log, and start it");
     serde_json::from_str(&line).context("failed to parse the server's answer; are server and ctl of the same version?")
 }

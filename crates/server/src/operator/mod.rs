@@ -28,4 +28,4 @@ pub(crate) use self::health::DAMAGED;
 pub(crate) use self::node_watch::NodeWatch;
 pub(crate) use self::shown::{Shown, public_endpoints};
 pub(crate) use self::status::FORK_ADVICE;
-pub(crate) use self::stores::{BackedUp, Checked, Pace, Part, Stores};
+pub(crate) use self::stores::{BackedUp, Checked, Pace, Part, Stores, check_is_new};

@@ -168,9 +168,7 @@ impl Stores {
 
     /// Writes a data folder with what is published now, and proves its checksums.
     pub(crate) fn back_up(&self, folder: &Path, pace: Pace) -> Result<BackedUp> {
-        if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
-            bail!("failed to back up to {}: the folder is not empty; choose a new one", folder.display());
-        }
+        check_is_new(folder)?;
         let mut published = Vec::new();
         for store in &self.open {
             if store.2.manifest()?.is_some() {
@@ -222,6 +220,14 @@ impl Stores {
         };
         copied.with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))
     }
+}
+
+/// Checks that the folder of a backup has nothing yet.
+pub(crate) fn check_is_new(folder: &Path) -> Result<()> {
+    if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        bail!("failed to back up to {}: the folder is not empty; choose a new one", folder.display());
+    }
+    Ok(())
 }
 
 /// Copies a file of a data folder to the same place in another one.

@@ -1,8 +1,11 @@
 //! `birdhouse backup` and `birdhouse verify --quick`, beside a running server and without one.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::FileExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
@@ -146,4 +149,53 @@ fn verify_quick_finds_a_flipped_bit_in_index_and_relay_without_a_server_and_a_ba
         std::fs::copy(target.join(file), server.dir().join(file)).unwrap();
     }
     assert!(server.run("verify", &["--quick"]).0);
+}
+
+/// Runs a command beside a process that takes the place of a server in a data folder, and answers it with this text;
+/// returns success and all output.
+fn run_beside(dir: &Path, answer: &'static str, words: &[&str]) -> (bool, String) {
+    std::fs::create_dir_all(dir.join("regtest")).unwrap();
+    let listener = UnixListener::bind(dir.join("regtest/ctl.sock")).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut line) = (BufReader::new(stream.unwrap()), String::new());
+            // A client that only looks for a server sends nothing.
+            if stream.read_line(&mut line).unwrap() > 0 {
+                return stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            }
+        }
+    });
+    let data_dir = format!("--data-dir={}", dir.display());
+    let mut program = Command::new(env!("CARGO_BIN_EXE_birdhouse"));
+    let output = program.args(words).args(["--network=regtest", &data_dir]).output().unwrap();
+    (output.status.success(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
+#[test]
+fn a_backup_that_only_the_server_sees_is_a_failure() {
+    let place = tempfile::tempdir().unwrap();
+    let target = place.path().join("backup");
+    // As a service with a /tmp of its own answers.
+    let answer = "{\"ok\":{\"parts\":[\"index\",\"relay\"],\"proved_bytes\":7}}\n";
+    let words = ["backup", target.to_str().unwrap()];
+    let (done, said) = run_beside(&place.path().join("data"), answer, &words);
+    assert!(!done && said.contains("PrivateTmp") && said.contains("no index"), "{said}");
+
+    // An older backup of the same name is none of the server's.
+    std::fs::create_dir_all(target.join("regtest")).unwrap();
+    std::fs::write(target.join("regtest/VERSION"), "3").unwrap();
+    let (done, said) = run_beside(&place.path().join("other"), answer, &words);
+    assert!(!done && said.contains("the folder is not empty"), "{said}");
+}
+
+#[test]
+fn a_server_that_ends_before_it_answers_is_named_as_the_cause() {
+    let place = tempfile::tempdir().unwrap();
+    let target = place.path().join("backup").display().to_string();
+    for (number, words) in
+        [["verify", "--quick"], ["backup", &target], ["prune", "--keep=1GB"], ["ctl", "status"]].iter().enumerate()
+    {
+        let (done, said) = run_beside(&place.path().join(number.to_string()), "", words);
+        assert!(!done && said.contains("the server ended before it answered"), "{words:?}: {said}");
+    }
 }
