@@ -44,7 +44,9 @@ pub fn warnings(status: &Status) -> Vec<Warning> {
 
 fn of_derived(derived: &Derived) -> Option<Warning> {
     let text = format!("Failed to compute {}: {}", derived.name, derived.failure.as_ref()?);
-    Some(warning(&text, "Do what the message says. Everything else goes on, and Birdhouse tries again by itself."))
+    let advice = "Do what the message says. Everything else goes on, but blocks of the node that it still has to read \
+                  are not deleted. Birdhouse tries again by itself.";
+    Some(warning(&text, advice))
 }
 
 fn of_relay(relay: &Relay) -> Vec<Warning> {

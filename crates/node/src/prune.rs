@@ -58,6 +58,8 @@ pub struct PrunePlan {
     pub tip: u32,
     /// The last height that may be deleted: the indexes have read it, and it is far enough below their tip.
     pub last: u32,
+    /// Fewest bytes to delete.
+    pub step_bytes: u64,
     /// The last height to delete; `None` where too little would be freed.
     pub height: Option<u32>,
     /// Bytes that this frees, estimated from the sizes of the blocks.
@@ -93,7 +95,8 @@ impl NodeDisk {
         let (first, tip) = (self.kept.first.0, self.tip.0);
         let last = indexed.0.saturating_sub(bounds.margin_blocks).min(tip.saturating_sub(KEPT_BLOCKS));
         let excess = self.bytes.saturating_sub(keep_bytes);
-        let nothing = PrunePlan { node_bytes: self.bytes, first, tip, last, height: None, freed_bytes: 0 };
+        let step_bytes = bounds.step_bytes;
+        let nothing = PrunePlan { node_bytes: self.bytes, first, tip, last, step_bytes, height: None, freed_bytes: 0 };
         if excess < bounds.step_bytes {
             return nothing;
         }

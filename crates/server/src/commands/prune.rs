@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options, DiskSize(keep_bytes): DiskSize, consent: Co
     Ok(ExitCode::SUCCESS)
 }
 
-fn shown(Offer { plan, index_bytes }: &Offer, keep_bytes: u64) -> String {
+fn shown(Offer { plan, held_by, index_bytes }: &Offer, keep_bytes: u64) -> String {
     let now = format!(
         "The node has its blocks from height {} to {}, which take {}; the index takes {}.",
         plan.first,
@@ -73,10 +73,18 @@ fn shown(Offer { plan, index_bytes }: &Offer, keep_bytes: u64) -> String {
         size(*index_bytes)
     );
     let Some(height) = plan.height else {
-        let why = if plan.node_bytes <= keep_bytes {
+        let excess = plan.node_bytes.saturating_sub(keep_bytes);
+        let why = if excess == 0 {
             "They take no more than that.".to_owned()
+        } else if excess < plan.step_bytes {
+            format!(
+                "They take {} more than that, and fewer than {} are not deleted (node-prune-step).",
+                size(excess),
+                size(plan.step_bytes)
+            )
         } else {
-            format!("Up to height {}, which is as far as it may go, there is too little to delete.", plan.last)
+            let holds = held_by.as_ref().map(|name| format!(" {name} has read no more yet.")).unwrap_or_default();
+            format!("Up to height {}, which is as far as it may go, there is too little to delete.{holds}", plan.last)
         };
         return format!("{now}\n{why}");
     };
@@ -117,9 +125,16 @@ mod tests {
     use super::*;
 
     fn offer(height: Option<u32>, node_bytes: u64) -> Offer {
-        let plan =
-            PrunePlan { node_bytes, first: 0, tip: 927_000, last: 926_000, height, freed_bytes: 682_000_000_000 };
-        Offer { plan, index_bytes: 130_000_000_000 }
+        let plan = PrunePlan {
+            node_bytes,
+            first: 0,
+            tip: 927_000,
+            last: 926_000,
+            step_bytes: 10_000_000_000,
+            height,
+            freed_bytes: 682_000_000_000,
+        };
+        Offer { plan, held_by: None, index_bytes: 130_000_000_000 }
     }
 
     #[test]
@@ -128,8 +143,21 @@ mod tests {
         for part in ["712.0 GB", "130.0 GB", "height 900000", "682.0 GB", "30.0 GB", "27000 blocks", "verify --all"] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(shown(&offer(None, 20_000_000_000), 30_000_000_000).contains("no more than that"));
-        assert!(shown(&offer(None, 35_000_000_000), 30_000_000_000).contains("height 926000"));
+    }
+
+    #[test]
+    fn an_offer_of_nothing_has_the_reason() {
+        let said = |node_bytes, held_by: Option<&str>| {
+            let held_by = held_by.map(str::to_owned);
+            shown(&Offer { held_by, ..offer(None, node_bytes) }, 30_000_000_000)
+        };
+        assert!(said(20_000_000_000, None).contains("no more than that"));
+        let text = said(35_000_000_000, None);
+        assert!(text.contains("5.0 GB more") && text.contains("10.0 GB") && text.contains("node-prune-step"), "{text}");
+        assert!(!text.contains("926000"), "{text}");
+        let text = said(45_000_000_000, None);
+        assert!(text.contains("height 926000") && text.ends_with("to delete."), "{text}");
+        assert!(said(45_000_000_000, Some("filters")).ends_with("filters has read no more yet."));
     }
 
     #[test]

@@ -67,6 +67,9 @@ impl Look {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Offer {
     pub(crate) plan: PrunePlan,
+    /// The derived index that has read fewer blocks than all others, and so holds deletion back; `None` if they have
+    /// what the index has.
+    pub(crate) held_by: Option<String>,
     /// Bytes of the index on disk.
     pub(crate) index_bytes: u64,
 }
@@ -80,6 +83,34 @@ pub(crate) struct Pruned {
     pub(crate) node_bytes: u64,
     /// The lowest height that it keeps.
     pub(crate) first: u32,
+}
+
+/// The blocks that every index has read.
+#[derive(Debug, PartialEq, Eq)]
+struct Indexed {
+    /// The last one.
+    height: Height,
+    /// The derived index that has read no more.
+    held_by: Option<&'static str>,
+}
+
+/// A derived index, and the height of the block that it reads next.
+#[derive(Debug, Clone, Copy)]
+struct Reader {
+    name: &'static str,
+    next: Height,
+}
+
+impl Indexed {
+    /// Returns what an index with this tip and derived indexes have read, beside a node with all blocks from `first`
+    /// on. A derived index whose next block is gone cannot go on, and keeping later blocks for it would be in vain.
+    fn of(tip: Height, readers: impl Iterator<Item = Reader>, first: Height) -> Self {
+        let behind = readers.filter(|reader| reader.next >= first && reader.next <= tip);
+        match behind.min_by_key(|reader| reader.next) {
+            Some(Reader { name, next }) => Self { height: Height(next.0.saturating_sub(1)), held_by: Some(name) },
+            None => Self { height: tip, held_by: None },
+        }
+    }
 }
 
 /// Returns the error of a lean index beside a node that has lost blocks; `None` where it has them all.
@@ -116,8 +147,14 @@ impl Pruner {
         ensure!(self.index.is_ready(), "failed to prune: the index is not built yet");
         let at = self.index.snapshot().context("failed to prune")?;
         let sizes = |height| at.block_summary(height).map(|block| block.bytes);
-        let plan = node.plan(keep_bytes, self.indexed(&at), self.bounds, sizes);
-        Ok(Offer { plan, index_bytes: self.store.sizes().unwrap_or_default().iter().map(|(_, bytes)| bytes).sum() })
+        let Indexed { height, held_by } = self.indexed(&at, node.kept.first);
+        let plan = node.plan(keep_bytes, height, self.bounds, sizes);
+        let held_by = held_by.map(str::to_owned);
+        Ok(Offer {
+            plan,
+            held_by,
+            index_bytes: self.store.sizes().unwrap_or_default().iter().map(|(_, bytes)| bytes).sum(),
+        })
     }
 
     /// Deletes blocks until about `keep_bytes` are left; `None` if there is too little to delete.
@@ -131,8 +168,17 @@ impl Pruner {
 
     /// Deletes blocks as [`Self::prune`] does, of a disk that was looked at under the same lock.
     fn prune_of(&self, node: &NodeDisk, keep_bytes: u64) -> Result<Option<Pruned>> {
-        let PrunePlan { node_bytes, height, .. } = self.offer_of(node, keep_bytes)?.plan;
-        let Some(height) = height else { return Ok(None) };
+        let Offer { plan: PrunePlan { node_bytes, step_bytes, height, .. }, held_by, .. } =
+            self.offer_of(node, keep_bytes)?;
+        let Some(height) = height else {
+            return match held_by {
+                Some(name) if node_bytes.saturating_sub(keep_bytes) >= step_bytes => bail!(
+                    "{name} has not read the blocks yet that would go; look at its progress in the status, and switch it \
+                     off if it cannot go on"
+                ),
+                _ => Ok(None),
+            };
+        };
         tracing::info!(height, "deleting the node's blocks up to this height");
         prune_blocks(&self.rpc, Height(height)).context("failed to prune")?;
         self.index.close_deleted_blocks();
@@ -146,10 +192,11 @@ impl Pruner {
         Ok(Some(pruned))
     }
 
-    /// Returns the last height that the index and every derived index have published.
-    fn indexed(&self, at: &Snapshot) -> Height {
-        let derived = self.index.derived().iter().map(|derived| derived.len(at).saturating_sub(1));
-        Height(derived.fold(at.tip().height.0, u32::min))
+    /// Returns what all indexes have published, beside a node with all blocks from `first` on.
+    fn indexed(&self, at: &Snapshot, first: Height) -> Indexed {
+        let derived = self.index.derived().iter();
+        let readers = derived.map(|derived| Reader { name: derived.name(), next: Height(derived.len(at)) });
+        Indexed::of(at.tip().height, readers, first)
     }
 
     /// Returns the node's blocks at the last look.
@@ -215,6 +262,24 @@ impl Pruner {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn indexed(next: &[u32], first: u32) -> (u32, Option<&'static str>) {
+        let readers = ["one", "two"].into_iter().zip(next).map(|(name, next)| Reader { name, next: Height(*next) });
+        let Indexed { height, held_by } = Indexed::of(Height(900), readers, Height(first));
+        (height.0, held_by)
+    }
+
+    #[test]
+    fn blocks_stay_for_a_derived_index_that_can_go_on_and_for_no_other() {
+        assert_eq!(indexed(&[], 0), (900, None));
+        assert_eq!(indexed(&[901, 901], 0), (900, None));
+        assert_eq!(indexed(&[901, 500], 0), (499, Some("two")));
+        assert_eq!(indexed(&[400, 500], 400), (399, Some("one")));
+        assert_eq!(indexed(&[0, 901], 0), (0, Some("one")));
+        // The block that it needs next is gone.
+        assert_eq!(indexed(&[0, 901], 1), (900, None));
+        assert_eq!(indexed(&[399, 500], 400), (499, Some("two")));
+    }
 
     #[test]
     fn the_node_is_asked_when_the_index_has_a_new_tip_and_else_once_a_minute() {

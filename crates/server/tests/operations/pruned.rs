@@ -168,6 +168,30 @@ fn a_running_server_says_that_the_node_has_deleted_the_next_block_and_goes_on_on
 }
 
 #[test]
+fn a_derived_index_whose_blocks_are_gone_holds_no_deletion_back() {
+    let mut world = World::new(484);
+    world.server.ctl_json(&["stop"]);
+    assert!(world.server.wait().0.success());
+    let settings = [
+        ("BIRDHOUSE_BLOCK_FILTERS", "on"),
+        ("BIRDHOUSE_REST_ADDR", "127.0.0.1:0"),
+        ("BIRDHOUSE_NODE_PRUNE_KEEP", "100KB"),
+        ("BIRDHOUSE_NODE_PRUNE_MARGIN", "288"),
+        ("BIRDHOUSE_NODE_PRUNE_STEP", "66000"),
+    ];
+    world.server = Birdhouse::start_in(world.server.dir(), &world.node, &settings);
+    while world.chain.height() < BLOCKS + 200 {
+        mix::random_traffic(&mut world.chain, 8, 6);
+        world.chain.mine(1);
+    }
+    world.chain.submit_to(&world.node).unwrap();
+    let first = || world.node.rpc("getblockchaininfo", json!([])).unwrap()["pruneheight"].as_u64().unwrap();
+    world.server.until("deletes blocks", || (first() > u64::from(world.first_kept)).then_some(()));
+    let derived = &world.server.ctl_json(&["status"])["derived"][0];
+    assert!(derived["blocks"] == 0 && derived["failure"].is_string(), "{derived}");
+}
+
+#[test]
 fn a_history_has_its_removed_blocks_fetched_before_the_client_asks_if_the_setting_is_on() {
     let world = World::with(483, &[("BIRDHOUSE_PREFETCH_REMOVED_BLOCKS", "on")]);
     world.connect();
