@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail, ensure};
 use birdhouse_chain::{Derived, DerivedIndex, Error, FilterHeaders, TweakDetail, Tweaks};
+use birdhouse_node::{KeptBlocks, Rpc};
 use birdhouse_store::{SegmentOptions, SegmentStore};
 use bitcoin::Network;
 
@@ -69,14 +70,15 @@ pub(crate) struct Opened {
     pub(crate) index: Arc<DerivedIndex>,
 }
 
-/// Opens those that the settings enable, in folders of the index's, and removes those that they switch off.
-pub(super) fn open(options: &Options, network: Network, index_dir: &Path) -> Result<Vec<Opened>> {
+/// Opens those that the settings enable, in folders of the index's, and removes those that they switch off. `rpc` is
+/// that of the node that has the blocks; `None` where a folder of blocks is read.
+pub(super) fn open(options: &Options, network: Network, index_dir: &Path, rpc: Option<&Rpc>) -> Result<Vec<Opened>> {
     let mut opened = Vec::new();
     for kind in KINDS {
         let folder = kind.folder(index_dir);
         remove_rest(&folder)?;
         match (kind.wanted)(options) {
-            Wanted::Form(number) => opened.push(kind.open(&(kind.forms)(network)[number], folder)?),
+            Wanted::Form(number) => opened.push(kind.open(&(kind.forms)(network), number, folder, rpc)?),
             Wanted::Off if folder.exists() => kind.remove(&folder, "it is switched off")?,
             Wanted::Unset if folder.exists() => {
                 tracing::info!(index = kind.name, folder = %folder.display(), "a derived index is kept and not updated");
@@ -93,16 +95,47 @@ impl Kind {
         index_dir.join(self.name)
     }
 
-    /// Opens it with a computation. One of another form is removed, and made again.
-    fn open(&self, derived: &Arc<dyn Derived>, folder: PathBuf) -> Result<Opened> {
+    /// Opens it in the form with this number. One of another form, or of an older version, is removed and made again,
+    /// if the node has the blocks for that.
+    fn open(&self, forms: &[Arc<dyn Derived>], wanted: usize, folder: PathBuf, rpc: Option<&Rpc>) -> Result<Opened> {
+        let derived = &forms[wanted];
         let advice = || format!("failed to open {}; remove this folder, and it is made again", folder.display());
-        let mut opened = open_form(derived, &folder).with_context(advice)?;
-        if opened.is_none() {
-            self.remove(&folder, "the settings ask for other records, which are made from the blocks")?;
-            opened = open_form(derived, &folder).with_context(advice)?;
+        let (store, index) = match open_form(derived, &folder).with_context(advice)? {
+            Found::Wanted(store, index) => (store, index),
+            Found::Other { format } => {
+                self.check_replaceable(forms, wanted, format, rpc)?;
+                self.remove(&folder, "the settings ask for other records, which are made from the blocks")?;
+                match open_form(derived, &folder).with_context(advice)? {
+                    Found::Wanted(store, index) => (store, index),
+                    Found::Other { .. } => bail!("a new folder has another format"),
+                }
+            }
+        };
+        Ok(Opened { name: self.name, folder, store, index })
+    }
+
+    /// Checks that records of another format may be removed.
+    ///
+    /// # Errors
+    /// A newer version made them, or the node lacks blocks from which they are made again.
+    fn check_replaceable(&self, forms: &[Arc<dyn Derived>], wanted: usize, found: u8, rpc: Option<&Rpc>) -> Result<()> {
+        let known = forms.iter().map(|form| form.format()).max().expect("a kind has a form");
+        if found > known {
+            return Err(Error::OtherFormat { found, known }).with_context(|| format!("failed to open {}", self.name));
         }
-        let (store, index) = opened.context("a new folder has another format")?;
-        Ok(Opened { name: self.name, folder, store, index: Arc::new(index) })
+        let Some(rpc) = rpc else { return Ok(()) };
+        let start = forms[wanted].start();
+        let kept = KeptBlocks::of(rpc).with_context(|| {
+            format!("failed to make {} again, as the settings ask: the node must say which blocks it has", self.name)
+        })?;
+        ensure!(
+            kept.first <= start,
+            "failed to make {0} again, as the settings ask: that needs the blocks from {start} on, and the node has lost \
+             those below {1}; set {0} back to what it was, or leave the setting out to keep what is there",
+            self.name,
+            kept.first
+        );
+        Ok(())
     }
 
     fn remove(&self, folder: &Path, reason: &str) -> Result<()> {
@@ -136,14 +169,22 @@ fn remove_rest(folder: &Path) -> Result<()> {
     fs::remove_dir_all(&rest).with_context(|| format!("failed to remove {}", rest.display()))
 }
 
-/// Opens a derived index in a folder; `None` if it has another form.
-fn open_form(derived: &Arc<dyn Derived>, folder: &Path) -> Result<Option<(Arc<SegmentStore>, DerivedIndex)>> {
+/// The content of a folder.
+enum Found {
+    /// Records of the wanted form, or none.
+    Wanted(Arc<SegmentStore>, Arc<DerivedIndex>),
+    /// Those of another format.
+    Other { format: u8 },
+}
+
+/// Opens a derived index in a folder.
+fn open_form(derived: &Arc<dyn Derived>, folder: &Path) -> Result<Found> {
     private::folder(folder)?;
     let options = SegmentOptions { cache_bytes: CACHE_BYTES, ..SegmentOptions::default() };
     let store = Arc::new(SegmentStore::open(folder, &[], options)?);
     match with(&store, Arc::clone(derived)) {
-        Ok(index) => Ok(Some((store, index))),
-        Err(Error::OtherFormat { .. }) => Ok(None),
+        Ok(index) => Ok(Found::Wanted(store, Arc::new(index))),
+        Err(Error::OtherFormat { found, .. }) => Ok(Found::Other { format: found }),
         Err(error) => Err(error.into()),
     }
 }

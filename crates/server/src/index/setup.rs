@@ -80,7 +80,8 @@ impl Setup {
             (None, None) => open_files(options, network, &index_dir, source)?,
         };
         // Before the first build begins, which gives them the blocks that it reads.
-        let derived = derived::open(options, network, &index_dir)?;
+        let rpc = node.as_ref().map(|node| &*node.rpc);
+        let derived = derived::open(options, network, &index_dir, rpc)?;
         index.set_derived(derived.iter().map(|one| Arc::clone(&one.index)).collect());
         let calls = usize::from(options.limits.clone().unwrap_or_default().server().node_calls());
         let node_of_clients = node.as_ref().map(|node| node.of_clients(calls));

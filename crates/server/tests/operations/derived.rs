@@ -87,6 +87,29 @@ fn the_operator_sees_verifies_and_backs_up_a_derived_index() {
     assert_said(server.run("verify", &[]), (true, "verified filters, computed below height 11: 11 blocks, 0 diff"));
 }
 
+/// Publishes a manifest of another format; returns the bytes of the records.
+fn set_format(folder: &Path, format: u8) -> u64 {
+    let store = Arc::new(SegmentStore::open(folder, &[], SegmentOptions::default()).unwrap());
+    let mut manifest = store.manifest().unwrap().unwrap();
+    manifest[0] = format;
+    store.publish(&manifest).unwrap();
+    std::fs::metadata(folder.join("arrays").join(HEADERS.name)).unwrap().len()
+}
+
+#[test]
+fn a_derived_index_of_a_newer_version_is_refused_and_one_of_an_older_version_is_made_again() {
+    let node = crate::node();
+    let mut server = Birdhouse::start_with(&node, &ON);
+    server.ctl_json(&["stop"]);
+    assert!(server.wait().0.success());
+    let folder = server.dir().join("regtest/filters");
+    let before = set_format(&folder, 2);
+    assert_said(server.run("index", &[]), (false, "install the newer version"));
+    assert_eq!(set_format(&folder, 0), before);
+    assert_said(server.run("index", &[]), (true, "removed a derived index"));
+    assert_said(server.run("verify", &[]), (true, "11 blocks, 0 differences"));
+}
+
 /// Returns the names of the arrays in a folder, sorted.
 fn arrays(folder: &Path) -> Vec<String> {
     let files = folder.join("arrays").read_dir().unwrap().map(|entry| entry.unwrap().file_name());

@@ -192,6 +192,20 @@ fn a_derived_index_whose_blocks_are_gone_holds_no_deletion_back() {
 }
 
 #[test]
+fn a_derived_index_is_not_removed_where_the_node_has_no_blocks_to_make_it_again() {
+    let mut world = World::with(485, &[("BIRDHOUSE_SILENT_PAYMENTS", "full")]);
+    world.server.until("has all tweaks", || {
+        (world.server.ctl_json(&["status"])["derived"][0]["blocks"] == BLOCKS + 1).then_some(())
+    });
+    world.server.ctl_json(&["stop"]);
+    assert!(world.server.wait().0.success());
+    let (done, said) = world.server.run("index", &["--silent-payments=scan"]);
+    assert!(!done && said.contains(&format!("lost those below {}", world.first_kept)), "{said}");
+    assert!(world.server.dir().join("regtest/silent-payments/arrays/silent-output").exists());
+    assert!(world.server.run("index", &["--silent-payments=full"]).0);
+}
+
+#[test]
 fn a_history_has_its_removed_blocks_fetched_before_the_client_asks_if_the_setting_is_on() {
     let world = World::with(483, &[("BIRDHOUSE_PREFETCH_REMOVED_BLOCKS", "on")]);
     world.connect();
