@@ -131,7 +131,8 @@ impl App {
             .iter()
             .filter_map(|relay| Some((Part::Relay, self.data_dir.join(relay::FOLDER), Arc::clone(relay.files()?))));
         let open = index.chain(derived).chain(relay).collect();
-        Stores { data_dir: self.data_dir.clone(), open, watches: watches.cloned() }
+        let (data_dir, watch_file) = (self.data_dir.clone(), self.watch_file.clone());
+        Stores { data_dir, open, watch_file, watches: watches.cloned() }
     }
 }
 

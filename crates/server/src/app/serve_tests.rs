@@ -119,7 +119,12 @@ fn control_of(service: Arc<dyn Service>, folder: &Path) -> Control {
         rules: Arc::new(RuleBook::in_memory()),
         relay: None,
         dial: Arc::new(Guard::new(Refused::default())),
-        stores: Stores { data_dir: folder.to_owned(), open: Vec::new(), watches: None },
+        stores: Stores {
+            data_dir: folder.to_owned(),
+            open: Vec::new(),
+            watch_file: folder.join("watches.toml"),
+            watches: None,
+        },
         reads: Arc::new(Reads::new(1, 1, 1)),
         rates: Rates::default(),
         shown: Shown::default(),

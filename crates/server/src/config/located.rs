@@ -41,6 +41,11 @@ pub(super) fn read(named: Option<&Path>) -> Result<Option<Located>> {
     }
 }
 
+/// Returns true for the file of a packaged service, whether it was named or not.
+pub(super) fn is_packaged(path: &Path) -> bool {
+    path == packaged()
+}
+
 fn packaged() -> PathBuf {
     env::var_os(ROOT).map_or_else(|| PathBuf::from("/"), PathBuf::from).join(PACKAGED)
 }

@@ -423,7 +423,8 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_PLUGIN_BROKEN", value_name = "WHAT")]
     pub(crate) relay_plugin_broken: Option<WhenBrokenName>,
     /// File of watches: wallets of your own whose payments are announced, and the channels for it. It must be readable
-    /// by the user of the server alone [default: watches.toml beside the configuration file, else in the data folder].
+    /// by the user of the server alone [default: watches.toml in the data folder; beside a configuration file other
+    /// than /etc/birdhouse.toml].
     #[arg(long, help_heading = "Watches", env = "BIRDHOUSE_WATCH_FILE", value_name = "FILE")]
     pub(crate) watch_file: Option<PathBuf>,
     /// Address for programs that ask for watched wallets, follow their payments and make invoices, over HTTP. Requests
@@ -530,12 +531,14 @@ impl Options {
         }
     }
 
-    /// Returns the path of the watch file.
+    /// Returns the path of the watch file. Beside the file of a packaged service the user of the service may make none,
+    /// and no backup of its data would have it.
     pub(crate) fn watch_file(&self) -> Result<PathBuf> {
         if let Some(file) = &self.watch_file {
             return Ok(file.clone());
         }
-        let beside = self.config.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+        let own = self.config.as_deref().filter(|file| !located::is_packaged(file));
+        let beside = own.and_then(Path::parent).map(Path::to_path_buf);
         Ok(beside.map_or_else(|| self.data_dir(), Ok)?.join(watch_files::FILE))
     }
 

@@ -1,8 +1,9 @@
-//! Names of the files of watches, which lie in the data folder.
+//! Names of the files of watches.
 
 use std::path::{Path, PathBuf};
 
-/// The watch file, unless `watch-file` or the folder of the configuration file says otherwise.
+/// The watch file, unless `watch-file` names another one; in the folder of a configuration file that is not the packaged
+/// one, else in the data folder. A backup has it under this name.
 pub(crate) const FILE: &str = "watches.toml";
 /// The server's secret key at Nostr.
 pub(crate) const KEY: &str = "watch.nsec";

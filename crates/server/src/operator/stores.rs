@@ -17,6 +17,7 @@ use crate::index::{derived, setup};
 use crate::process::private;
 use crate::process::users::OtherUser;
 use crate::services::{relay, rules};
+use crate::sockets::ONION_KEY;
 
 /// Parts of a second that a paced run sleeps for each part that it reads.
 const REST: u32 = 3;
@@ -30,6 +31,8 @@ const CERTIFICATE: &str = "electrum-tls.pem";
 pub(crate) struct Stores {
     pub(crate) data_dir: PathBuf,
     pub(crate) open: Vec<(Part, PathBuf, Arc<SegmentStore>)>,
+    /// The file of watches, which need not exist, nor lie in that folder.
+    pub(crate) watch_file: PathBuf,
     /// The watches of a running server.
     pub(crate) watches: Option<Watches>,
 }
@@ -149,7 +152,7 @@ impl Stores {
         if stores.is_empty() {
             bail!("found no data in {}; set --data-dir and --network", data_dir.display());
         }
-        Ok(Self { data_dir, open: stores, watches: None })
+        Ok(Self { data_dir, open: stores, watch_file: options.watch_file()?, watches: None })
     }
 
     /// Returns the memory of what the log of each store has alone.
@@ -191,13 +194,14 @@ impl Stores {
             done.proved_bytes += prove(*part, &target, pace)?;
             done.parts.push(*part);
         }
-        for file in [CERTIFICATE, watch_files::FILE, watch_files::KEY, watch_files::API_TOKEN] {
-            copy_if_present(&self.data_dir, folder, Path::new(file))?;
+        for file in [CERTIFICATE, ONION_KEY, watch_files::KEY, watch_files::API_TOKEN] {
+            copy_if_present(&self.data_dir.join(file), &folder.join(file))?;
         }
+        copy_if_present(&self.watch_file, &folder.join(watch_files::FILE))?;
         for (part, from, _) in &self.open {
             if done.parts.contains(part) {
                 let folder_of_part = from.strip_prefix(&self.data_dir).unwrap_or(from);
-                copy_if_present(&self.data_dir, folder, &folder_of_part.join(rules::FILE))?;
+                copy_if_present(&from.join(rules::FILE), &folder.join(folder_of_part).join(rules::FILE))?;
                 if *part == Part::Index {
                     self.copy_notices(folder, &watch_files::state(folder_of_part))?;
                 }
@@ -230,11 +234,10 @@ pub(crate) fn check_is_new(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies a file of a data folder to the same place in another one.
-fn copy_if_present(from: &Path, to: &Path, file: &Path) -> Result<()> {
-    if from.join(file).exists() {
-        std::fs::copy(from.join(file), to.join(file))
-            .with_context(|| format!("failed to copy {} to {}", from.join(file).display(), to.display()))?;
+/// Copies a file, if it is there.
+fn copy_if_present(from: &Path, to: &Path) -> Result<()> {
+    if from.exists() {
+        std::fs::copy(from, to).with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))?;
     }
     Ok(())
 }

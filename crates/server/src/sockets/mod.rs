@@ -11,5 +11,5 @@ pub(crate) mod welcome;
 
 pub(crate) use self::bound::{BoundListener, Sockets};
 pub(crate) use self::listeners::{CertificateFiles, Plan};
-pub(crate) use self::onion::Onion;
+pub(crate) use self::onion::{KEY_FILE as ONION_KEY, Onion};
 pub(crate) use self::welcome::Endpoint;

@@ -20,7 +20,7 @@ use crate::sockets::welcome::Endpoint;
 /// Tor's usual control port.
 const CONTROL_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9051);
 /// File of the key, in the data folder.
-const KEY_FILE: &str = "onion.key";
+pub(crate) const KEY_FILE: &str = "onion.key";
 /// A control connection's longest line. Tor's replies here have some hundred bytes.
 const LINE_MAX: u64 = 4096;
 const REPLY_LINES_MAX: usize = 64;

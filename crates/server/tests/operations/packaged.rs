@@ -146,6 +146,37 @@ fn data_of_another_user_is_left_alone_and_the_user_is_named() {
 }
 
 #[test]
+fn the_watch_file_of_a_packaged_service_lies_in_its_data_and_any_watch_file_is_backed_up() {
+    let node = node();
+    let root = root(&node);
+    let (dir, copy) = (root.path().to_owned(), root.path().join("copy"));
+    let address = "bcrt1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qzf4jry";
+    let (done, said) = run(&dir, &["watch", "add", "Savings", address]);
+    assert!(done && dir.join("data/watches.toml").exists(), "{said}");
+    assert!(!dir.join("etc/watches.toml").exists(), "{said}");
+    // The unit names the same file.
+    let config = format!("--config={}", file(&dir).display());
+    assert!(run(&dir, &["watch", &config, "export"]).1.contains("Savings"));
+
+    assert!(run(&dir, &["index"]).0);
+    let other = dir.join("other.toml");
+    fs::rename(dir.join("data/watches.toml"), &other).unwrap();
+    fs::write(dir.join("data/onion.key"), "ED25519-V3:abc=").unwrap();
+    let named = format!("--watch-file={}", other.display());
+    let (done, said) = run(&dir, &["backup", &named, "copy"]);
+    assert!(done && fs::read(copy.join("watches.toml")).unwrap() == fs::read(&other).unwrap(), "{said}");
+    assert_eq!(fs::read_to_string(copy.join("onion.key")).unwrap(), "ED25519-V3:abc=");
+    // So does a running server.
+    let text = fs::read_to_string(file(&dir)).unwrap() + &format!("watch-file = \"{}\"\n", other.display());
+    fs::write(file(&dir), text).unwrap();
+    let server = Birdhouse::start_packaged(root);
+    server.until("serves", || server.ctl(&["status"]).0.then_some(()));
+    assert!(run(&dir, &["backup", "second"]).0);
+    assert_eq!(fs::read(dir.join("second/watches.toml")).unwrap(), fs::read(&other).unwrap());
+    assert!(dir.join("second/onion.key").exists());
+}
+
+#[test]
 fn a_backup_of_the_wrong_network_or_of_nothing_is_an_error() {
     let node = node();
     let mut server = Birdhouse::start_packaged(root(&node));
