@@ -9,9 +9,9 @@ mod intake;
 mod lines;
 #[cfg(feature = "import-nostream")]
 mod nostream;
+mod output;
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,7 +20,6 @@ use anyhow::{Context as _, Result};
 use birdhouse_events::{Events, Filter, Query};
 
 use self::intake::Counts;
-use self::lines::STANDARD;
 use crate::app;
 use crate::config::Options;
 use crate::operator::ctl;
@@ -84,23 +83,17 @@ fn ended(events: u64, found: u64, invalid: Invalid) -> ExitCode {
 /// Writes all events, newest first.
 pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
     let served = app::relay_ctl_dir(options)?;
-    let events = if served.is_none() { Some(relay::events(options)?) } else { None };
-    let out: Box<dyn Write> = if file == Path::new(STANDARD) {
-        Box::new(std::io::stdout().lock())
-    } else {
-        Box::new(File::create(file).with_context(|| format!("failed to write {}", file.display()))?)
-    };
-    let mut out = BufWriter::new(out);
-    match (served, &events) {
-        (Some(dir), _) => beside::export(&ctl::path(&dir), &mut out)?,
-        (None, Some(events)) => write_all(events, file, &mut out)?,
+    let events = if served.is_none() { Some(relay::existing_events(options)?) } else { None };
+    output::write(file, |out| match (&served, &events) {
+        (Some(dir), _) => beside::export(&ctl::path(dir), out),
+        (None, Some(events)) => write_all(events, out),
         (None, None) => unreachable!("they are open where no server runs"),
-    }
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes all events of an open store.
-fn write_all(events: &Events, file: &Path, out: &mut dyn Write) -> Result<()> {
+fn write_all(events: &Events, out: &mut dyn Write) -> Result<()> {
     let filter = Filter::default();
     // Includes expired events that are not swept yet: an export is a copy.
     let query = Query { end: events.end(), ..Query::of(&filter) };
@@ -114,9 +107,7 @@ fn write_all(events: &Events, file: &Path, out: &mut dyn Write) -> Result<()> {
             if lines.len() < PAGE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         anyhow::ensure!(is_whole, "failed to read an event: it is damaged on disk");
-        out.write_all(&lines)
-            .and_then(|()| out.flush())
-            .with_context(|| format!("failed to write {}", file.display()))?;
+        out.write_all(&lines).context("failed to write the events")?;
         if from.is_none() {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
 use birdhouse_net::ConnectionInfo;
 use birdhouse_relay::{FreeDisk, Relay, RelayWriter, RuleBook, Settings};
@@ -101,6 +101,21 @@ pub(crate) fn folder(options: &Options) -> Result<PathBuf> {
 /// Opens the relay's events.
 pub(crate) fn events(options: &Options) -> Result<Events> {
     events_of(options, &store(options)?)
+}
+
+/// Opens the relay's events, where there are some.
+///
+/// # Errors
+/// The data folder has no relay.
+pub(crate) fn existing_events(options: &Options) -> Result<Events> {
+    let folder = folder(options)?;
+    let is_in_files = options.store.is_none() || options.has_bitcoin();
+    ensure!(
+        !is_in_files || folder.join("VERSION").exists(),
+        "found no relay in {}; set --data-dir to that of the server",
+        folder.display()
+    );
+    events(options)
 }
 
 /// Opens the relay without listeners, for a command that exchanges events. Needs a runtime around the caller.

@@ -179,3 +179,27 @@ fn people_who_open_the_relay_in_a_browser_learn_how_to_use_it() {
     let findings = inspection.finish();
     assert!(findings.is_empty(), "{findings:#?}");
 }
+
+#[test]
+fn an_export_that_fails_leaves_an_earlier_one_and_makes_no_relay() {
+    let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = place.path().join("events.jsonl");
+    std::fs::write(&file, "earlier\n").unwrap();
+    let export = |more: &[&str]| {
+        let data_dir = format!("--data-dir={}", data.path().display());
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_birdhouse"));
+        let output = program.arg("export").arg(&file).arg(data_dir).args(more).output().unwrap();
+        (output.status.success(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    // A folder without a relay.
+    let (done, said) = export(&["--bitcoin=off"]);
+    assert!(!done && said.contains("no relay"), "{said}");
+    assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0);
+    // A server whose relay is off.
+    let node = crate::node();
+    let server = Birdhouse::start(&node);
+    let (done, said) = server.run("export", &[file.to_str().unwrap()]);
+    assert!(!done && said.contains("the relay is off"), "{said}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "earlier\n");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "a part is left");
+}
