@@ -24,6 +24,7 @@ use crate::app;
 use crate::config::Options;
 use crate::operator::ctl;
 use crate::operator::exchange::Imported;
+use crate::process::users::OtherUser;
 use crate::services::relay;
 
 /// Events of one page, and bytes of JSON; its last event may go beyond.
@@ -49,6 +50,7 @@ pub(crate) fn import(options: &Options, file: &Path, invalid: Invalid) -> Result
         }
         return Ok(ended(events, found, invalid));
     }
+    OtherUser::refuse(&options.data_dir()?)?;
     let events = relay::events(options)?;
     Ok(report(lines::import(&events, file)?, &events, invalid))
 }
@@ -56,6 +58,7 @@ pub(crate) fn import(options: &Options, file: &Path, invalid: Invalid) -> Result
 /// Imports the events of a Nostream from the database at this URL.
 #[cfg(feature = "import-nostream")]
 pub(crate) fn import_nostream(options: &Options, url: &str, invalid: Invalid) -> Result<ExitCode> {
+    OtherUser::refuse(&options.data_dir()?)?;
     // The database first: if that fails, no folder is created.
     let database = nostream::Database::open(url)?;
     let events = relay::events(options)?;
@@ -83,7 +86,13 @@ fn ended(events: u64, found: u64, invalid: Invalid) -> ExitCode {
 /// Writes all events, newest first.
 pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
     let served = app::relay_ctl_dir(options)?;
-    let events = if served.is_none() { Some(relay::existing_events(options)?) } else { None };
+    let events = match &served {
+        Some(_) => None,
+        None => {
+            OtherUser::refuse(&options.data_dir()?)?;
+            Some(relay::existing_events(options)?)
+        }
+    };
     output::write(file, |out| match (&served, &events) {
         (Some(dir), _) => beside::export(&ctl::path(dir), out),
         (None, Some(events)) => write_all(events, out),

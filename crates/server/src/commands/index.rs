@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::Form;
 use crate::config::Options;
 use crate::index::Setup;
+use crate::process::users::OtherUser;
 use crate::process::{Shutdown, usage};
 
 /// The figures that `--json` prints.
@@ -30,6 +31,7 @@ struct Report {
 
 pub(crate) fn run(options: &Options, form: Form) -> Result<ExitCode> {
     let started = Instant::now();
+    OtherUser::refuse(&options.data_dir()?)?;
     let setup = Setup::open(options)?;
     let shutdown = Shutdown::default();
     shutdown.watch(&setup.index)?;

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use crate::commands::backup::by_server;
 use crate::config::{ControlCommand, DiskSize, Options};
 use crate::index::{Offer, Pruned, Pruner, Setup};
+use crate::process::users::OtherUser;
 
 /// The word that the operator types.
 const WORD: &str = "delete";
@@ -32,7 +33,7 @@ pub(crate) enum Consent {
 pub(crate) fn run(options: &Options, DiskSize(keep_bytes): DiskSize, consent: Consent) -> Result<ExitCode> {
     // Of a process that runs already, or of this one.
     let offer = by_server(options, &ControlCommand::OfferPrune { keep_bytes })?;
-    let setup = if offer.is_none() { Some(Setup::open(options)?) } else { None };
+    let setup = if offer.is_none() { Some(opened(options)?) } else { None };
     let pruner = || -> Result<&Pruner> {
         let pruner = setup.as_ref().and_then(|setup| setup.pruner.as_deref());
         pruner.context("failed to prune: there is no node; set node-dir")
@@ -62,6 +63,12 @@ pub(crate) fn run(options: &Options, DiskSize(keep_bytes): DiskSize, consent: Co
         ),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the index, which no server has open.
+fn opened(options: &Options) -> Result<Setup> {
+    OtherUser::refuse(&options.data_dir()?)?;
+    Setup::open(options)
 }
 
 fn shown(Offer { plan, held_by, index_bytes }: &Offer, keep_bytes: u64) -> String {

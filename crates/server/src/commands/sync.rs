@@ -16,6 +16,7 @@ use crate::commands::beside;
 use crate::config::{ControlCommand, Options, SyncRequest};
 use crate::operator::ctl;
 use crate::operator::exchange::{Line, REPORTS_WAITING, Synced, synchronize};
+use crate::process::users::OtherUser;
 use crate::services::{self, relay, rules};
 
 /// Time between two lines about the progress where they are not on a terminal.
@@ -59,6 +60,7 @@ fn by_server(socket: &Path, request: &SyncRequest, printer: &mut Printer) -> Res
 }
 
 fn by_this_process(options: &Options, request: &SyncRequest, printer: &mut Printer) -> Result<Synced> {
+    OtherUser::refuse(&options.data_dir()?)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let rules = RuleBook::open(relay::folder(options)?.join(rules::FILE))?;

@@ -8,6 +8,7 @@ use birdhouse_chain::{Height, Snapshot};
 
 use crate::config::Options;
 use crate::index::{Setup, derived};
+use crate::process::users::OtherUser;
 
 /// Blocks to verify without `--from`, `--to` and `--all`.
 const LAST_BLOCKS: u32 = 1000;
@@ -24,6 +25,7 @@ pub(crate) enum Blocks {
 }
 
 pub(crate) fn run(options: &Options, blocks: Blocks) -> Result<ExitCode> {
+    OtherUser::refuse(&options.data_dir()?)?;
     let setup = Setup::open(options)?;
     let snapshot =
         setup.index.snapshot().context("failed to open the index: it is not built yet; run `birdhouse index` first")?;

@@ -1,7 +1,7 @@
 //! `birdhouse watch`: changes the watch file, and asks a running server what it knows.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -12,6 +12,7 @@ use super::Form;
 use super::ctl;
 use crate::app;
 use crate::config::{ControlCommand, Options, WatchCommand};
+use crate::process::users::OtherUser;
 
 pub(crate) fn run(options: &Options, command: WatchCommand) -> Result<ExitCode> {
     let folder = app::ctl_dir(options)?;
@@ -31,13 +32,13 @@ pub(crate) fn run(options: &Options, command: WatchCommand) -> Result<ExitCode> 
             }
             let channels: Vec<String> = channels.iter().map(|name| quoted(name)).collect();
             writeln!(table, "channels = [{}]", channels.join(", "))?;
-            let path = options.watch_file()?;
+            let path = own_file(options)?;
             WatchFile::append(&path, &table, network)?;
             println!("added the watch to {}", path.display());
             reload(&folder)
         }
         WatchCommand::Remove { name } => {
-            let path = options.watch_file()?;
+            let path = own_file(options)?;
             if !WatchFile::remove(&path, &name, app::network(options)?)? {
                 bail!("{} has no watch with the name {name:?}", path.display());
             }
@@ -45,6 +46,15 @@ pub(crate) fn run(options: &Options, command: WatchCommand) -> Result<ExitCode> 
             reload(&folder)
         }
     }
+}
+
+/// Returns the path of the watch file, which the change replaces by one of this user.
+fn own_file(options: &Options) -> Result<PathBuf> {
+    let (path, data_dir) = (options.watch_file()?, options.data_dir()?);
+    if path.parent() == Some(&data_dir) {
+        OtherUser::refuse(&data_dir)?;
+    }
+    Ok(path)
 }
 
 /// Returns the source; `-` is a line of standard input. Others see the arguments of a program, so a scan key must come

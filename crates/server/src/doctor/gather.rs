@@ -105,7 +105,7 @@ fn gather(options: &Options, depth: Depth) -> Facts {
         settings: Ok(()),
         file: options.config.clone(),
         warnings: options.warnings(),
-        other_user: data_dir.as_deref().and_then(OtherUser::of),
+        other_user: data_dir.as_deref().and_then(OtherUser::of_data),
         bitcoin: None,
         derived: Vec::new(),
         relay: None,

@@ -117,15 +117,7 @@ impl Stores {
     /// That of the first store that cannot be opened, for example because a server runs.
     pub(crate) fn open(options: &Options) -> Result<Self> {
         let data_dir = options.data_dir()?;
-        if let Some(other) = OtherUser::of(&data_dir) {
-            bail!(
-                "{} is of the user {}, and files that {} makes there would be closed to it: run this command by `{}`",
-                data_dir.display(),
-                other.name,
-                other.own,
-                other.command("..")
-            );
-        }
+        OtherUser::refuse(&data_dir)?;
         let mut stores = Vec::new();
         let mut add = |part: Part, folder: PathBuf| -> Result<()> {
             if folder.join("VERSION").exists() {
