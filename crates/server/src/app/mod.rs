@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 
 pub(crate) use self::serve::serve;
 use crate::cluster::replicas;
-use crate::config::{NetworkName, Options, watch_files};
+use crate::config::{NetworkName, Options, secrets, watch_files};
 use crate::index::{Setup, setup};
 use crate::operator::{Part, Stores, ctl, ops, public_endpoints};
 use crate::process::{Signals, file_limit};
@@ -61,9 +61,7 @@ pub(crate) struct App {
 impl App {
     /// Opens the parts that the settings enable.
     pub(crate) fn open(options: &Options) -> Result<Self> {
-        if !options.has_bitcoin() && listeners::plan_relay(options)?.is_empty() {
-            bail!("nothing to serve: --bitcoin is off and --relay-addr is unset; set one of them");
-        }
+        check_halves(options)?;
         let replicas = replicas::Plans::of(options)?;
         let bitcoin = options.has_bitcoin().then(|| Setup::open(options)).transpose()?;
         let mut services = services::Opened::open(options, bitcoin.as_ref())?;
@@ -95,6 +93,26 @@ impl App {
             names: listeners::host_names(options),
         })
     }
+}
+
+/// Checks the settings without opening anything, as far as they do not depend on what is on the disk. A network that is
+/// not known yet may be any.
+///
+/// # Errors
+/// The first one of the settings that [`App::open`] would refuse.
+pub(crate) fn check(options: &Options, network: Network) -> Result<()> {
+    check_halves(options)?;
+    secrets::rpc_login(options)?;
+    replicas::Plans::of(options)?;
+    services::check(options, network)?;
+    options.data_dir().map(drop)
+}
+
+fn check_halves(options: &Options) -> Result<()> {
+    if !options.has_bitcoin() && listeners::plan_relay(options)?.is_empty() {
+        bail!("nothing to serve: --bitcoin is off and --relay-addr is unset; set one of them");
+    }
+    Ok(())
 }
 
 impl App {

@@ -94,6 +94,20 @@ fn open_copy(folder: &Path, cache_bytes: u64) -> Result<FileReplica, Failure> {
     FileReplica::new(Arc::new(store)).map_err(advice)
 }
 
+/// Returns the newest finished copy in the folder of an index. Creates nothing.
+pub(crate) fn newest_copy(index_dir: &Path) -> Option<PathBuf> {
+    Copies::in_folder(index_dir).newest().ok().flatten()
+}
+
+/// Opens a copy that nothing follows.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn open_stopped(store: Arc<SegmentStore>, source: Arc<dyn BlockSource>, network: Network) -> Result<Index> {
+    let replica = FileReplica::new(store)?;
+    Ok(Index::open_front(&replica, source, genesis_block(network).block_hash())?)
+}
+
 /// Repeats what may pass.
 fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     let mut pause = RETRY_MIN;

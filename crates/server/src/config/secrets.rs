@@ -80,16 +80,34 @@ pub(crate) fn of_replicas(options: &Options) -> Result<Option<String>> {
 /// # Errors
 /// The file can be read by others, holds no token, or can neither be read nor made.
 pub(crate) fn watch_api_token(options: &Options) -> Result<Token> {
-    let path = if let Some(path) = &options.watch_api_token_file {
-        path.clone()
-    } else {
-        let path = options.data_dir()?.join(watch_files::API_TOKEN);
+    let path = token_file(options)?;
+    if options.watch_api_token_file.is_none() {
         make_token(&path)?;
-        path
-    };
-    let mode = fs::metadata(&path).with_context(|| format!("failed to read {}", path.display()))?.permissions().mode();
+    }
+    read_token(&path)
+}
+
+/// Checks the token of the API for programs as [`watch_api_token`] does, and makes none.
+///
+/// # Errors
+/// The file can be read by others, holds no token, or cannot be read.
+pub(crate) fn check_watch_api_token(options: &Options) -> Result<()> {
+    let path = token_file(options)?;
+    let is_made_at_start = options.watch_api_token_file.is_none() && !path.exists();
+    if is_made_at_start { Ok(()) } else { read_token(&path).map(drop) }
+}
+
+fn token_file(options: &Options) -> Result<PathBuf> {
+    match &options.watch_api_token_file {
+        Some(path) => Ok(path.clone()),
+        None => Ok(options.data_dir()?.join(watch_files::API_TOKEN)),
+    }
+}
+
+fn read_token(path: &Path) -> Result<Token> {
+    let mode = fs::metadata(path).with_context(|| format!("failed to read {}", path.display()))?.permissions().mode();
     ensure!(mode.trailing_zeros() >= 6, "others may read the token in {0}; run `chmod 600 {0}`", path.display());
-    let token = Token::new(&read(&path)?);
+    let token = Token::new(&read(path)?);
     token.with_context(|| {
         format!(
             "failed to use the token in {}: it needs {TOKEN_CHARS_MIN} characters at least, without spaces",

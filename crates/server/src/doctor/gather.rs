@@ -11,7 +11,9 @@ use anyhow::{Result, ensure};
 use birdhouse_chain::source::{BlockSource, NodeError, SourceErrorKind};
 use birdhouse_chain::{Height, Profile, rebuild_advice};
 use birdhouse_net::Certificate as Pair;
-use birdhouse_node::{Chosen, KeptBlocks, NodeConf, PruneMode, Rpc, check_node, forked_chain, full_peers};
+use birdhouse_node::{
+    AwaitedSource, Chosen, KeptBlocks, NodeConf, PruneMode, Rpc, check_node, forked_chain, full_peers,
+};
 use birdhouse_store::{SegmentOptions, SegmentStore, Store as _};
 use birdhouse_watch::WatchFile;
 use bitcoin::{BlockHash, Network};
@@ -20,12 +22,13 @@ use serde_json::{Value, json};
 use x509_cert::der::Decode as _;
 
 use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Plugin, Port, PortState, Store};
+use crate::cluster::follow;
 use crate::config::{Options, ProfileName, secrets};
 use crate::index::derived::{KINDS, Kind};
 use crate::index::{build_space, lean_refusal, setup};
 use crate::operator::DAMAGED;
-use crate::process::file_limit;
 use crate::process::users::OtherUser;
+use crate::process::{file_limit, log};
 use crate::services::relay;
 use crate::sockets::{CertificateFiles, Plan, listeners};
 use crate::storage::index_store;
@@ -85,15 +88,16 @@ pub(super) fn facts(flags: &Options, depth: Depth) -> Facts {
     }
 }
 
-/// Returns an error of settings that belong together.
+/// Returns the network of the settings or of the node; the main one if neither says.
+fn network(options: &Options) -> Network {
+    setup::network(options).unwrap_or(Network::Bitcoin)
+}
+
+/// Returns the first error of the settings, in the words of the server.
 fn settings_error(options: &Options) -> Result<(), String> {
     let checked = || -> Result<()> {
-        secrets::rpc_login(options)?;
-        listeners::plan_relay(options)?;
-        listeners::plan_rest(options)?;
-        listeners::plan_explorer(options)?;
-        options.data_dir()?;
-        Ok(())
+        options.log.as_deref().map(log::check).transpose()?;
+        app::check(options, network(options))
     };
     checked().map_err(|error| format!("{error:#}"))
 }
@@ -166,7 +170,10 @@ fn bitcoin(options: &Options, status: Option<&Value>, depth: Depth) -> Bitcoin {
         Ok(Chosen { source, skipped }) => (Ok(Arc::<dyn BlockSource>::from(source)), skipped),
         Err(error) => (Err(error.to_string()), Vec::new()),
     };
-    let (index, tip) = index(options, Some(conf.network), source.as_ref().ok().cloned(), status, depth);
+    // The height of the index needs no block.
+    let awaited = || Arc::new(AwaitedSource::new(&conf.blocks_dir, conf.network, Arc::clone(&rpc))) as Arc<_>;
+    let of_index = source.as_ref().map_or_else(|_| awaited(), Arc::clone);
+    let (index, tip) = index(options, Some(conf.network), Some(of_index), status, depth);
     let profile = options.profile.unwrap_or(ProfileName::Full).into();
     let node = with_blocks_for(profile, tip.as_ref().map(|(height, _)| Height(*height)), node);
     Bitcoin {
@@ -287,9 +294,13 @@ fn index(
     let Some(folder) = network.and_then(|network| options.index_dir(network).ok()) else {
         return (Store::Absent, None);
     };
+    let folder = if options.follow.is_some() { follow::newest_copy(&folder).unwrap_or(folder) } else { folder };
     if !is_store(&folder) {
         return (Store::Absent, None);
     }
+    let Some((network, source)) = network.zip(source) else {
+        return (Store::Failing("the index is not examined: its blocks cannot be read".into()), None);
+    };
     let damaged = |error: String| (Store::Damaged { folder: folder.clone(), error }, None);
     let (store, bytes) = match open_store(&folder, &birdhouse_chain::TABLES, depth) {
         Ok(opened) => opened,
@@ -297,8 +308,10 @@ fn index(
         Err(error) => return (Store::Failing(error.to_string()), None),
     };
     let tip = || -> Result<Option<(u32, String)>> {
-        let (Some(network), Some(source)) = (network, source) else { return Ok(None) };
-        let index = index_store::open_index(options, network, store, source)?;
+        let index = match &options.follow {
+            Some(_) => follow::open_stopped(store, source, network)?,
+            None => index_store::open_index(options, network, store, source)?,
+        };
         let Ok(snapshot) = index.snapshot() else { return Ok(None) };
         let tip = snapshot.tip();
         let is_read = snapshot.header(tip.height).is_some();
@@ -467,9 +480,7 @@ struct Listening {
 
 /// Returns every listener of the settings; none if they are wrong, which the settings' check reports.
 fn plans(options: &Options) -> Vec<Listening> {
-    let network = options.network.map(Network::from);
-    let network =
-        network.or_else(|| setup::node_conf(options).ok().map(|conf| conf.network)).unwrap_or(Network::Bitcoin);
+    let network = network(options);
     let wallets =
         if options.has_bitcoin() { listeners::plan(options, network).unwrap_or_default() } else { Vec::new() };
     let wallets = wallets.iter().map(|plan| Listening::of(plan, plan.limits.connections));

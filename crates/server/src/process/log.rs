@@ -31,6 +31,11 @@ pub(crate) fn start(level: Option<&str>) -> Result<Level> {
     Ok(Level(Arc::new(move |filter| handle.reload(filter).context("failed to change the log level"))))
 }
 
+/// Checks a level as [`start`] does.
+pub(crate) fn check(level: &str) -> Result<()> {
+    filter(level).map(drop)
+}
+
 impl Level {
     /// The level of a server without settings.
     pub(crate) const DEFAULT: &str = "info";

@@ -58,6 +58,12 @@ pub(super) fn open(options: &Options, network: Network) -> Result<Opened> {
     Ok(Opened { settings: settings(options, network)?, listeners, certificate })
 }
 
+/// Checks the settings without opening anything.
+pub(super) fn check(options: &Options, network: Network) -> Result<()> {
+    listeners::plan(options, network)?;
+    settings(options, network).map(drop)
+}
+
 /// Returns the settings of the server.
 fn settings(options: &Options, network: Network) -> Result<Settings> {
     let hosts = listeners::hosts(options.public_host.as_deref().unwrap_or_default(), network);

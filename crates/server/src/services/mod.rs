@@ -22,6 +22,7 @@ use anyhow::Result;
 use birdhouse_net::{Certificate, Connections, Reads};
 use birdhouse_relay::{Relay, RuleBook};
 use birdhouse_watch::Watches;
+use bitcoin::Network;
 
 pub(crate) use self::metrics_writer::{MetricsWriter, count_of};
 pub(crate) use self::own_relay::WatchRelay;
@@ -72,8 +73,8 @@ impl Opened {
         Ok(Self {
             electrum: index.map(|setup| electrum::open(options, setup.network)).transpose()?,
             relay: relay::open(options, Arc::clone(&rules))?,
-            rest: rest::open(options, index)?,
-            watch_api: watch_api::open(options, index)?,
+            rest: rest::open(options)?,
+            watch_api: watch_api::open(options)?,
             rules,
         })
     }
@@ -121,6 +122,19 @@ impl Opened {
         list.extend(watch_api.map(|watch_api| Arc::new(watch_api) as _));
         Ok(Bound { list, relay: relay_of_commands, rules: Arc::clone(rules) })
     }
+}
+
+/// Checks the settings of every service without opening anything. A network that is not known yet may be any.
+///
+/// # Errors
+/// The first one of the settings that [`Opened::open`] would refuse.
+pub(crate) fn check(options: &Options, network: Network) -> Result<()> {
+    if options.has_bitcoin() {
+        electrum::check(options, network)?;
+    }
+    relay::check(options)?;
+    rest::check(options)?;
+    watch_api::check(options)
 }
 
 /// Returns the certificates of all listeners.

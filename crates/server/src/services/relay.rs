@@ -84,6 +84,21 @@ pub(super) fn open(options: &Options, rules: Arc<RuleBook>) -> Result<Option<Ope
     Ok(Some(Opened { events, store, writer, settings, rules, listeners, certificate, grace }))
 }
 
+/// Checks the settings without opening anything.
+pub(super) fn check(options: &Options) -> Result<()> {
+    if listeners::plan_relay(options)?.is_empty() { Ok(()) } else { urls(options).map(drop) }
+}
+
+/// Returns the public URLs of the settings.
+fn urls(options: &Options) -> Result<Vec<RelayUrl>> {
+    let urls = options.relay_url.as_deref().unwrap_or_default();
+    let parse = |url: &String| {
+        RelayUrl::parse(url)
+            .with_context(|| format!("invalid --relay-url {url:?}; use a URL like wss://relay.example.org"))
+    };
+    urls.iter().map(parse).collect()
+}
+
 /// Returns the host of an authority, without its port.
 fn host(authority: &str) -> &str {
     let host = match authority.rsplit_once(':') {
@@ -140,17 +155,12 @@ fn events_of(options: &Options, store: &EventStore) -> Result<Events> {
     let folder = folder(options)?;
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).context("failed to get random bytes from the system")?;
-    let urls = options.relay_url.as_deref().unwrap_or_default();
-    let urls = urls.iter().map(|url| {
-        RelayUrl::parse(url)
-            .with_context(|| format!("invalid --relay-url {url:?}; use a URL like wss://relay.example.org"))
-    });
     // The full-text index lies in files, and front ends have none.
     let search = match (store, options.relay_search) {
         (EventStore::Files(_), Some(Switch::On) | None) => SearchStorage::Folder(folder.join("search")),
         _ => SearchStorage::Off,
     };
-    let events_options = EventsOptions { urls: urls.collect::<Result<_>>()?, search, ..EventsOptions::default() };
+    let events_options = EventsOptions { urls: urls(options)?, search, ..EventsOptions::default() };
     let failed = || match &options.store {
         Some(address) => format!("failed to open the relay in {address}"),
         None => format!("failed to open the relay in {}", folder.display()),

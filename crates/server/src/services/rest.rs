@@ -53,21 +53,50 @@ struct State {
     listeners: Vec<BoundListener>,
 }
 
+/// The listeners that serve the REST API.
+#[derive(Debug)]
+struct Plans {
+    listeners: Vec<Plan<()>>,
+    private: Vec<Plan<()>>,
+    /// The explorer has the API under `/api`.
+    explorers: Vec<Plan<()>>,
+}
+
+impl Plans {
+    /// Returns the listeners of the settings; `None` without any.
+    ///
+    /// # Errors
+    /// The settings contradict each other.
+    fn of(options: &Options) -> Result<Option<Self>> {
+        let (listeners, explorers) = (listeners::plan_rest(options)?, listeners::plan_explorer(options)?);
+        let private = listeners::plan_private_rest(options)?;
+        if listeners.is_empty() && private.is_empty() && explorers.is_empty() {
+            if options.block_filters == Some(Switch::On) {
+                bail!(
+                    "--block-filters needs the REST API, which serves them; set --rest-addr, --rest-private-addr or \
+                     --http-addr"
+                );
+            }
+            return Ok(None);
+        }
+        if !options.has_bitcoin() {
+            bail!(
+                "--rest-addr, --rest-private-addr and --http-addr need the index of the chain, and --bitcoin is off; \
+                 remove one of them"
+            );
+        }
+        Ok(Some(Self { listeners, private, explorers }))
+    }
+}
+
+/// Checks the settings without opening anything.
+pub(super) fn check(options: &Options) -> Result<()> {
+    Plans::of(options).map(drop)
+}
+
 /// Opens the REST API, if the settings enable it.
-pub(super) fn open(options: &Options, index: Option<&Setup>) -> Result<Option<Opened>> {
-    let (listeners, explorers) = (listeners::plan_rest(options)?, listeners::plan_explorer(options)?);
-    let private = listeners::plan_private_rest(options)?;
-    if options.block_filters == Some(Switch::On) && listeners.is_empty() {
-        bail!("--block-filters needs the REST API, which serves them; set --rest-addr");
-    }
-    if listeners.is_empty() && private.is_empty() && explorers.is_empty() {
-        return Ok(None);
-    }
-    if index.is_none() {
-        bail!(
-            "--rest-addr, --rest-private-addr and --http-addr need the index of the chain, and --bitcoin is off; remove one of them"
-        );
-    }
+pub(super) fn open(options: &Options) -> Result<Option<Opened>> {
+    let Some(Plans { listeners, private, explorers }) = Plans::of(options)? else { return Ok(None) };
     let limits = options.limits.clone().unwrap_or_default();
     Ok(Some(Opened {
         grace: limits.server().shutdown_timeout,
@@ -166,5 +195,22 @@ impl Overview for State {
 
     fn metrics(&self, metrics: &mut MetricsWriter<'_>) -> Written {
         metrics.connections("rest", &self.overview.connections, self.overview.refused_connections)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn block_filters_need_any_listener_with_the_api() {
+        let on = Options { block_filters: Some(Switch::On), ..Options::default() };
+        assert!(check(&on).unwrap_err().to_string().contains("--block-filters needs the REST API"));
+        let addr = Some("127.0.0.1:0".parse().unwrap());
+        check(&Options { rest_addr: addr, ..on.clone() }).unwrap();
+        check(&Options { rest_private_addr: addr, ..on.clone() }).unwrap();
+        check(&Options { http_addr: addr, ..on.clone() }).unwrap();
+        assert!(check(&Options { http_addr: addr, bitcoin: Some(Switch::Off), ..on }).is_err());
     }
 }

@@ -43,14 +43,25 @@ struct State {
     listeners: Vec<BoundListener>,
 }
 
-/// Opens the API, if the settings enable it.
-pub(super) fn open(options: &Options, index: Option<&Setup>) -> Result<Option<Opened>> {
+/// Returns the listeners of the settings.
+fn plans(options: &Options) -> Result<Vec<Plan<()>>> {
     let listeners = listeners::plan_watch_api(options)?;
+    if !listeners.is_empty() && !options.has_bitcoin() {
+        bail!("--watch-api-addr needs the index of the chain, and --bitcoin is off; remove one of them");
+    }
+    Ok(listeners)
+}
+
+/// Checks the settings without opening anything.
+pub(super) fn check(options: &Options) -> Result<()> {
+    if plans(options)?.is_empty() { Ok(()) } else { secrets::check_watch_api_token(options) }
+}
+
+/// Opens the API, if the settings enable it.
+pub(super) fn open(options: &Options) -> Result<Option<Opened>> {
+    let listeners = plans(options)?;
     if listeners.is_empty() {
         return Ok(None);
-    }
-    if index.is_none() {
-        bail!("--watch-api-addr needs the index of the chain, and --bitcoin is off; remove one of them");
     }
     Ok(Some(Opened {
         listeners,

@@ -264,3 +264,52 @@ fn a_wrong_configuration_file_is_found() {
     let (found, is_fine) = examine(&settings(&node, data.path()), &[&config]);
     assert!(!is_fine && found[0].contains("did you mean \"network\"?"), "{found:?}");
 }
+
+#[test]
+fn settings_that_the_server_refuses_are_a_finding_in_its_words() {
+    let (node, data) = (node(), tempfile::tempdir().unwrap());
+    let settings = settings(&node, data.path());
+    let token = data.path().join("token");
+    fs::write(&token, "0123456789abcdef").unwrap();
+    set_mode(&token, 0o644);
+    let token = format!("--watch-api-token-file={}", token.display());
+    for wrong in [
+        &["--block-filters=on"][..],
+        &["--bitcoin=off", "--relay-addr=127.0.0.1:0", "--rest-private-addr=127.0.0.1:0"],
+        &["--bitcoin=off", "--relay-addr=127.0.0.1:0", "--watch-api-addr=127.0.0.1:0"],
+        &["--bitcoin=off"],
+        &["--watch-api-addr=127.0.0.1:0", &token],
+        &["--replicas-addr=0.0.0.0:0"],
+        &["--relay-addr=127.0.0.1:0", "--relay-url=https://relay.example"],
+        &["--peer=ssl://abcdefghij.onion:50002"],
+        &["--tls-cert=/nonexistent", "--electrum-tls-addr=127.0.0.1:0"],
+        &["--log=loud"],
+    ] {
+        let run = Command::new(BIRDHOUSE).arg("run").args(&settings).args(wrong).output().unwrap();
+        assert!(!run.status.success(), "{wrong:?}");
+        let said = String::from_utf8(run.stderr).unwrap();
+        let error = said.lines().find_map(|line| line.strip_prefix("birdhouse: ")).unwrap_or_else(|| panic!("{said}"));
+        let (found, is_fine) = examine(&settings, wrong);
+        // The advice may stand in a line of its own.
+        let first = error.split("; ").next().unwrap();
+        assert!(
+            !is_fine && found.iter().any(|found| found.starts_with("settings: ") && found.contains(first)),
+            "{wrong:?}: {error}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_finished_index_is_called_finished_without_the_node_and_its_blocks() {
+    let (mut node, data) = (node(), tempfile::tempdir().unwrap());
+    let settings = settings(&node, data.path());
+    build(&settings, data.path());
+    node.stop().unwrap();
+    let blocks = node.blocks_dir();
+    fs::rename(&blocks, blocks.with_extension("away")).unwrap();
+    let output = Command::new(BIRDHOUSE).arg("doctor").args(&settings).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let index = said.lines().find(|line| line.split_whitespace().nth(1) == Some("index")).unwrap();
+    assert!(index.contains("at height 10"), "{said}");
+    assert!(!said.contains("the first build needs"), "{said}");
+}

@@ -91,6 +91,26 @@ fn an_interrupted_copy_is_resumed_and_damage_in_it_is_replaced() {
 }
 
 #[test]
+fn the_doctor_knows_the_height_of_a_stopped_replica() {
+    let mut world = World::start(&["stopped"]);
+    world.step("before");
+    let height = world.height("stopped");
+    world.kill_replica("stopped");
+    let output = std::process::Command::new(program())
+        .args(["doctor", "--network=regtest", "--electrum-addr=127.0.0.1:0", "--node-dir"])
+        .arg(world.live.node().datadir())
+        .arg(format!("--rpc-addr=127.0.0.1:{}", world.live.node().rpc_port()))
+        .arg(format!("--follow=http://127.0.0.1:{}", world.port))
+        .arg("--data-dir")
+        .arg(world.home("stopped"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let index = said.lines().find(|line| line.split_whitespace().nth(1) == Some("index")).unwrap();
+    assert!(index.contains(&format!("at height {height}")), "{said}");
+}
+
+#[test]
 fn what_cannot_be_followed_is_refused_with_a_reason() {
     let world = World::start(&[]);
     let secret = world.homes.path().join("secret");

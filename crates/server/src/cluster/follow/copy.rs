@@ -40,9 +40,14 @@ impl Copies {
                 index_dir.display()
             )));
         }
-        let folder = index_dir.join(FOLDER);
-        fs::create_dir_all(&folder).map_err(|error| Failure::io("create", &folder, &error))?;
-        Ok(Self { folder })
+        let copies = Self::in_folder(index_dir);
+        fs::create_dir_all(&copies.folder).map_err(|error| Failure::io("create", &copies.folder, &error))?;
+        Ok(copies)
+    }
+
+    /// Returns the copies in the folder of an index, which need not exist.
+    pub(super) fn in_folder(index_dir: &Path) -> Self {
+        Self { folder: index_dir.join(FOLDER) }
     }
 
     /// Returns the newest finished copy.
