@@ -44,7 +44,7 @@ pub struct ReportedLine {
 pub struct DecidedLine {
     /// The event or the author.
     pub subject: Named,
-    /// It is banned; else allowed.
+    /// The decision.
     pub decision: Decision,
     /// The operator's reason.
     pub reason: String,
@@ -55,8 +55,10 @@ pub struct DecidedLine {
 pub enum Decision {
     /// It is refused, and in no answer.
     Banned,
-    /// Reports about it are ignored.
+    /// It is accepted, whatever the lists of the settings say.
     Allowed,
+    /// Reports about it are not listed.
+    Ignored,
 }
 
 /// A subject as `birdhouse ctl` names it.
@@ -112,7 +114,7 @@ fn reported(commands: Commands<'_>, at: usize, line: &ReportedLine) -> Markup {
                         @let author = Named { noun: "author", value: line.author.clone() };
                         (decide(token, "ban", &author, &line.reason, "Ban its author"))
                     }
-                    (decide(token, "allow", &line.subject, "reports ignored", "Ignore the reports"))
+                    (decide(token, "ignore", &line.subject, "reports ignored", "Ignore the reports"))
                 },
             }
         }
@@ -162,6 +164,7 @@ fn decided_line(commands: Commands<'_>, line: &DecidedLine) -> Markup {
     let (text, command) = match line.decision {
         Decision::Banned => ("banned", "unban"),
         Decision::Allowed => ("allowed", "unallow"),
+        Decision::Ignored => ("reports ignored", "unignore"),
     };
     html! {
         tr {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use birdhouse_events::{Event, EventId, Filter, Kind, Pubkey};
 
-use crate::limits::{REPORT_TEXT_CHARS, REPORT_TEXTS, REPORT_TYPE_CHARS, REPORTED_MAX, REPORTS_READ};
+use crate::limits::{REPORT_TEXT_CHARS, REPORT_TEXTS, REPORT_TYPE_CHARS, REPORTED_MAX, REPORTS_READ, RULE_TEXT_BYTES};
 use crate::relay::Relay;
 use crate::rules::Subject;
 
@@ -82,13 +82,16 @@ impl Relay {
 // === impl Reported ===
 
 impl Reported {
-    /// Returns the types of the reports with their numbers, the most frequent first: `spam 3, illegal`.
+    /// Returns the types of the reports with their numbers, the most frequent first: `spam 3, illegal`. It fits the
+    /// reason of a rule: more types than that are cut off.
     pub fn reason(&self) -> String {
         let mut types: Vec<_> = self.types.iter().collect();
         types.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let name = |name: &String| if name.is_empty() { "no type".to_owned() } else { name.clone() };
         let one = |(of, count): (&String, &usize)| if *count == 1 { name(of) } else { format!("{} {count}", name(of)) };
-        types.into_iter().map(one).collect::<Vec<_>>().join(", ")
+        let mut reason = types.into_iter().map(one).collect::<Vec<_>>().join(", ");
+        reason.truncate(reason.floor_char_boundary(RULE_TEXT_BYTES));
+        reason
     }
 }
 
@@ -153,5 +156,27 @@ impl Named {
             Self::Event(id) => Filter { ids: Some(vec![id]), ..Filter::default() },
             Self::Author(key) => Filter { authors: Some(vec![key]), ..Filter::default() },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_fits_a_rule_whatever_reporters_write() {
+        let types = ('\u{10000}'..).take(8).map(|char| (String::from(char).repeat(REPORT_TYPE_CHARS), 1)).collect();
+        let reported = Reported {
+            subject: Subject::Author(Pubkey([1; 32])),
+            author: Pubkey([1; 32]),
+            kind: None,
+            content: String::new(),
+            reporters: 8,
+            types,
+            texts: Vec::new(),
+            newest: 0,
+        };
+        let reason = reported.reason();
+        assert!(reason.len() > RULE_TEXT_BYTES - 4 && reason.len() <= RULE_TEXT_BYTES, "{}", reason.len());
     }
 }

@@ -141,7 +141,7 @@ impl Gate {
         match rules.on_event(event) {
             Some((Verdict::Ban, why)) => return Err(Rejection::Blocked(why.into())),
             Some((Verdict::Allow, _)) => {}
-            None => self.check_lists_of_authors(event)?,
+            Some((Verdict::Ignore, _)) | None => self.check_lists_of_authors(event)?,
         }
         if !rules.is_allowed_by_id(event) {
             self.check_kind(event.kind, rules)?;

@@ -47,6 +47,8 @@ pub enum Verdict {
     Allow,
     /// Refused, and in no answer.
     Ban,
+    /// As without a rule, but that reports about it are no longer listed.
+    Ignore,
 }
 
 /// A rule about a subject.
@@ -283,8 +285,9 @@ impl Hide for Rules {
     }
 }
 
+/// Returns the verdict of a rule that decides on events or clients.
 fn verdict<K: Eq + Hash>(rules: &HashMap<K, Rule>, key: &K) -> Option<Verdict> {
-    rules.get(key).map(|rule| rule.verdict)
+    rules.get(key).map(|rule| rule.verdict).filter(|verdict| *verdict != Verdict::Ignore)
 }
 
 /// Refuses to ban networks that are large parts of all clients.

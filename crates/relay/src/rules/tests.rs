@@ -37,6 +37,19 @@ fn the_most_specific_rule_about_an_event_decides_and_hides_it() {
 }
 
 #[test]
+fn what_is_ignored_is_judged_as_without_a_rule() {
+    let event = event(1, 1);
+    let (id, author) = (Subject::Event(event.id), Subject::Author(event.pubkey));
+    let ignored = rules(&[decide(id, Verdict::Ignore), decide(author, Verdict::Ignore)]);
+    assert_eq!(ignored.on_event(&event), None);
+    assert!(!ignored.is_allowed_by_id(&event) && !ignored.hides(&event.id, &event.pubkey));
+    assert!(ignored.of(id).is_some(), "its reports are listed");
+    let banned = rules(&[decide(id, Verdict::Ignore), decide(author, Verdict::Ban)]);
+    assert_eq!(banned.on_event(&event).map(|(verdict, _)| verdict), Some(Verdict::Ban));
+    assert!(banned.hides(&event.id, &event.pubkey));
+}
+
+#[test]
 fn the_smallest_network_that_contains_a_client_decides() {
     let rules = rules(&[
         decide(network("203.0.113.77/24"), Verdict::Ban),

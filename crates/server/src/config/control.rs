@@ -46,7 +46,11 @@ pub(crate) enum ControlCommand {
     Allow(Decided),
     /// Take an allowance back.
     Unallow(Named),
-    /// List everything that is banned or allowed by these commands and over HTTP (NIP-86).
+    /// Ignore what others report of an author or an event: `reports` no longer has it. It is judged as before.
+    Ignore(Decided),
+    /// List its reports again.
+    Unignore(Named),
+    /// List everything that is banned, allowed or ignored by these commands and over HTTP (NIP-86).
     Banned,
     /// List the events and authors that others have reported to the relay, and on which no rule decides.
     Reports,

@@ -235,6 +235,8 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
             Answer::Ok(rules::decide(control, subject, Verdict::Allow, reason)?)
         }
         ControlCommand::Unallow(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Allow)?),
+        ControlCommand::Ignore(Decided { subject, reason }) => Answer::Ok(rules::ignore(control, subject, reason)?),
+        ControlCommand::Unignore(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Ignore)?),
         ControlCommand::Banned => Answer::Ok(rules::list(control)),
         ControlCommand::Reports => Answer::Ok(reports::list(control)?),
         ControlCommand::Watches | ControlCommand::Notices { .. } => match &control.watches {

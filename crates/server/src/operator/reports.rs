@@ -66,6 +66,7 @@ fn decided_line((subject, rule): (Subject, &Rule)) -> Option<DecidedLine> {
     let decision = match rule.verdict {
         Verdict::Ban => Decision::Banned,
         Verdict::Allow => Decision::Allowed,
+        Verdict::Ignore => Decision::Ignored,
     };
     Some(DecidedLine { subject: named(subject)?, decision, reason: rule.reason.clone() })
 }

@@ -1,4 +1,4 @@
-//! The operator's rules for `birdhouse ctl`: ban, unban, allow, unallow, banned.
+//! The operator's rules for `birdhouse ctl`: ban, unban, allow, unallow, ignore, unignore, banned.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -28,11 +28,23 @@ pub(super) fn decide(control: &Control, named: &Named, verdict: Verdict, reason:
     }))
 }
 
+/// Makes a rule that ignores reports about an event or an author.
+pub(super) fn ignore(control: &Control, named: &Named, reason: &str) -> Result<Value> {
+    match named.parse()? {
+        Subject::Event(_) | Subject::Author(_) => decide(control, named, Verdict::Ignore, reason),
+        Subject::Kind(_) | Subject::Client(_) => bail!("only events and authors are reported"),
+    }
+}
+
 /// Takes a rule back.
 pub(super) fn take_back(control: &Control, named: &Named, verdict: Verdict) -> Result<Value> {
     let subject = subject(control, named)?;
     if !offload(|| control.rules.change(&Change::TakeBack(subject, verdict)))?.is_changed {
-        let done = if verdict == Verdict::Ban { "banned" } else { "allowed" };
+        let done = match verdict {
+            Verdict::Ban => "banned",
+            Verdict::Allow => "allowed",
+            Verdict::Ignore => "ignored",
+        };
         bail!("the {} {subject} is not {done} by a rule; list them with `birdhouse ctl banned`", subject.noun());
     }
     tracing::info!(?verdict, r#type = subject.noun(), "took a rule back for the operator");

@@ -305,9 +305,13 @@ fn a_reported_event_is_banned_and_shown_again_from_the_dashboard() {
     assert_eq!(submit(&server, "unban", &about).0, 200);
     assert_eq!(count(&mut socket), 1);
     assert_eq!(submit(&server, "ban", "&type=bird&value=1").0, 400);
-    assert_eq!(submit(&server, "allow", &about).0, 200);
+    // A rule that allows would let its author pass the lists of the settings.
+    assert!(server.get("/reports").body.contains("control/ignore\""), "{page}");
+    assert_eq!(submit(&server, "ignore", &about).0, 200);
     assert!(server.get("/reports").body.contains("Nothing waits"));
-    assert_eq!(submit(&server, "unallow", &about).0, 200);
+    assert_eq!(server.ctl_json(&["banned"])[0]["verdict"], "ignore");
+    assert_eq!(submit(&server, "unignore", &about).0, 200);
+    assert_eq!(submit(&server, "ignore", "&type=kind&value=1").0, 409);
 
     let own = own(&server);
     let Some(mut inspection) = Inspection::start(&own, "DASHBOARD_PICTURES").unwrap() else { return };

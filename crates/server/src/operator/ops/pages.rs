@@ -163,6 +163,8 @@ fn command(name: &str, body: &str) -> Result<ControlCommand, String> {
         "unban" => ControlCommand::Unban(subject()?),
         "allow" => ControlCommand::Allow(decided(subject()?)),
         "unallow" => ControlCommand::Unallow(subject()?),
+        "ignore" => ControlCommand::Ignore(decided(subject()?)),
+        "unignore" => ControlCommand::Unignore(subject()?),
         "log-level" => ControlCommand::LogLevel { level: needed("level")?.trim().to_owned() },
         "stop" if needed("sure")? == "yes" => ControlCommand::Stop,
         _ => return Err("There is no such command.".into()),
