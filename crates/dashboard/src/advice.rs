@@ -26,18 +26,23 @@ const REMEDIES: &[(&str, &str)] = &[
 /// Returns the warnings that follow from the figures of a status.
 pub fn warnings(status: &Status) -> Vec<Warning> {
     let remedy = REMEDIES.iter().find(|(state, _)| *state == status.state);
-    let mut warnings: Vec<Warning> = remedy.map(|(_, advice)| warning(&status.health, advice)).into_iter().collect();
+    let mut warnings: Vec<Warning> =
+        remedy.map(|(state, advice)| warning(state, &status.health, advice)).into_iter().collect();
     warnings.extend(status.bitcoin.iter().flat_map(|bitcoin| &bitcoin.derived).filter_map(of_derived));
     warnings.extend(status.relay.iter().flat_map(of_relay));
     if let Some(free) = status.disk_free_bytes.filter(|free| *free < DISK_FREE_MIN) {
         let text = format!("The disk of the data folder has {} left.", birdhouse_web::amounts::bytes(free));
-        warnings.push(warning(&text, "Make room: a full disk stops the index and the relay, and loses nothing."));
+        warnings.push(warning(
+            "disk",
+            &text,
+            "Make room: a full disk stops the index and the relay, and loses nothing.",
+        ));
     }
     if let (Some(open), Some(most)) = (status.open_files, status.open_files_max)
         && open * 100 > most * FILES_PERCENT
     {
         let text = format!("{open} of {most} files and sockets are open.");
-        warnings.push(warning(&text, "Raise the limit: LimitNOFILE= in the unit, or `ulimit -n`."));
+        warnings.push(warning("open files", &text, "Raise the limit: LimitNOFILE= in the unit, or `ulimit -n`."));
     }
     warnings
 }
@@ -46,7 +51,7 @@ fn of_derived(derived: &Derived) -> Option<Warning> {
     let text = format!("Failed to compute {}: {}", derived.name, derived.failure.as_ref()?);
     let advice = "Do what the message says. Everything else goes on, but blocks of the node that it still has to read \
                   are not deleted. Birdhouse tries again by itself.";
-    Some(warning(&text, advice))
+    Some(warning(&format!("derived {}", derived.name), &text, advice))
 }
 
 fn of_relay(relay: &Relay) -> Vec<Warning> {
@@ -56,20 +61,24 @@ fn of_relay(relay: &Relay) -> Vec<Warning> {
         _ => "Restart Birdhouse, and report the log.",
     };
     let reason = relay.relay_reason.iter();
-    let stored = reason.map(|reason| warning(&format!("Relay, {}: {reason}", relay.relay_state), advice));
+    let stored = reason.map(|reason| warning("relay", &format!("Relay, {}: {reason}", relay.relay_state), advice));
     let threads = relay.relay_failures.iter();
     let threads = threads.map(|failure| {
-        warning(&format!("Relay, {failure}"), "The relay serves without it and tries again; look at the log.")
+        let thread = failure.split(':').next().unwrap_or_default();
+        let advice = "The relay serves without it and tries again; look at the log.";
+        warning(&format!("relay {thread}"), &format!("Relay, {failure}"), advice)
     });
     stored.chain(threads).collect()
 }
 
-fn warning(text: &str, advice: &str) -> Warning {
-    Warning { text: text.to_owned(), advice: advice.to_owned() }
+fn warning(about: &str, text: &str, advice: &str) -> Warning {
+    Warning { about: about.to_owned(), text: text.to_owned(), advice: advice.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::status::Bitcoin;
 
@@ -91,12 +100,14 @@ mod tests {
         let relay = Relay {
             relay_state: "cannot store events".into(),
             relay_reason: Some("no space".into()),
-            relay_failures: vec!["compaction: damaged".into()],
+            relay_failures: vec!["compaction: damaged".into(), "search: damaged".into()],
             ..Relay::default()
         };
-        let derived = Derived { name: "filters".into(), failure: Some("no block".into()), ..Derived::default() };
+        let derived =
+            |name: &str| Derived { name: name.into(), failure: Some("no block".into()), ..Derived::default() };
+        let derived = vec![derived("filters"), derived("silent-payments"), Derived::default()];
         let status = Status {
-            bitcoin: Some(Bitcoin { derived: vec![derived, Derived::default()], ..Bitcoin::default() }),
+            bitcoin: Some(Bitcoin { derived, ..Bitcoin::default() }),
             state: "deep reorg".into(),
             health: "the node leaves".into(),
             disk_free_bytes: Some(1),
@@ -110,8 +121,10 @@ mod tests {
         assert_eq!(texts[0], "the node leaves");
         assert!(warnings[0].advice.contains("accept-reorg"));
         assert_eq!(texts[1], "Failed to compute filters: no block");
-        assert_eq!(texts[2], "Relay, cannot store events: no space");
-        assert_eq!(texts[3], "Relay, compaction: damaged");
-        assert!(texts[4].contains("1\u{a0}B left") && texts[5].contains("901 of 1000"), "{texts:?}");
+        assert_eq!(texts[3], "Relay, cannot store events: no space");
+        assert_eq!(texts[4], "Relay, compaction: damaged");
+        assert!(texts[6].contains("1\u{a0}B left") && texts[7].contains("901 of 1000"), "{texts:?}");
+        let about: BTreeSet<&str> = warnings.iter().map(|warning| warning.about.as_str()).collect();
+        assert_eq!(about.len(), warnings.len(), "two are about the same: {warnings:?}");
     }
 }

@@ -260,6 +260,9 @@ pub struct Link {
 /// Something that needs a person.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
+    /// Kind of trouble, and the name of what has it, such as `derived filters`: it stays while figures in the text
+    /// change.
+    pub about: String,
     /// The state of things.
     pub text: String,
     /// The remedy.

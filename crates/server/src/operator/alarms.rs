@@ -22,8 +22,7 @@ const STEADY: u32 = 2;
 /// Subject of the notices.
 const SUBJECT: &str = "server";
 
-/// The warnings that stand, by their advice: there is one for each kind of trouble, while texts have figures that
-/// change.
+/// The warnings that stand, by what they are about: their texts have figures that change.
 #[derive(Debug, Default)]
 struct Alarms(BTreeMap<String, Alarm>);
 
@@ -62,21 +61,21 @@ fn tell(watches: &Watches, health: Health) {
 impl Alarms {
     /// Takes the warnings of a look, and returns what is to be announced.
     fn look(&mut self, warnings: &[Warning]) -> Vec<Health> {
-        for Warning { text, advice } in warnings {
+        for Warning { about, text, advice } in warnings {
             let alarm =
-                self.0.entry(advice.clone()).or_insert(Alarm { text: String::new(), changed: 0, is_announced: false });
+                self.0.entry(about.clone()).or_insert(Alarm { text: String::new(), changed: 0, is_announced: false });
             alarm.text = format!("{text} {advice}");
         }
         let mut announced = Vec::new();
-        for (advice, alarm) in &mut self.0 {
-            let stands = warnings.iter().any(|warning| warning.advice == *advice);
+        for (about, alarm) in &mut self.0 {
+            let stands = warnings.iter().any(|warning| warning.about == *about);
             alarm.changed = if stands == alarm.is_announced { 0 } else { alarm.changed + 1 };
             if alarm.changed == STEADY {
                 (alarm.changed, alarm.is_announced) = (0, stands);
                 announced.push(Health { subject: SUBJECT.into(), text: alarm.text.clone(), is_over: !stands });
             }
         }
-        self.0.retain(|advice, alarm| alarm.is_announced || warnings.iter().any(|warning| warning.advice == *advice));
+        self.0.retain(|about, alarm| alarm.is_announced || warnings.iter().any(|warning| warning.about == *about));
         announced
     }
 }
@@ -86,7 +85,7 @@ mod tests {
     use super::*;
 
     fn warning(text: &str, advice: &str) -> Warning {
-        Warning { text: text.into(), advice: advice.into() }
+        Warning { about: "disk".into(), text: text.into(), advice: advice.into() }
     }
 
     fn looks(alarms: &mut Alarms, warnings: &[Warning]) -> Vec<(String, bool)> {
@@ -106,6 +105,19 @@ mod tests {
         assert_eq!(looks(&mut alarms, &[]), [("6 kB are left. Make room.".into(), true)]);
         assert_eq!(looks(&mut alarms, &[]), []);
         assert!(alarms.0.is_empty());
+    }
+
+    #[test]
+    fn each_thing_with_the_same_trouble_is_announced() {
+        let mut alarms = Alarms::default();
+        let failed = |name: &str| Warning { about: name.into(), ..warning(&format!("{name} failed."), "Look.") };
+        let first = [failed("filters")];
+        assert_eq!((looks(&mut alarms, &first).len(), looks(&mut alarms, &first).len()), (0, 1));
+        let both = [failed("filters"), failed("silent-payments")];
+        assert_eq!(looks(&mut alarms, &both), []);
+        assert_eq!(looks(&mut alarms, &both), [("silent-payments failed. Look.".into(), false)]);
+        assert_eq!(looks(&mut alarms, &both[1..]), []);
+        assert_eq!(looks(&mut alarms, &both[1..]), [("filters failed. Look.".into(), true)]);
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub(super) fn status(control: &Control) -> Status {
     status.warnings.extend(state.watches.iter().flat_map(watch::warnings));
     let advice = "Change the configuration, or ignore this.";
     let of_settings = control.shown.warnings.iter();
-    status.warnings.extend(of_settings.map(|text| Warning { text: text.clone(), advice: advice.to_owned() }));
+    let of_setting = |text: &String| Warning { about: text.clone(), text: text.clone(), advice: advice.to_owned() };
+    status.warnings.extend(of_settings.map(of_setting));
     status
 }
 
@@ -76,7 +77,7 @@ fn of_state(state: &State, control: &Control) -> Status {
     }
     status.warnings = warnings(&status);
     if let Some(text) = control.bitcoin.as_ref().and_then(fork) {
-        status.warnings.push(Warning { text, advice: FORK_ADVICE.to_owned() });
+        status.warnings.push(Warning { about: "fork".to_owned(), text, advice: FORK_ADVICE.to_owned() });
     }
     status
 }

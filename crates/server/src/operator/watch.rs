@@ -64,7 +64,7 @@ pub(super) fn warnings(status: &WatchStatus) -> Vec<Warning> {
     let texts = of_all.chain(status.watches.iter().filter_map(fault));
     texts
         .chain(status.channels.iter().filter_map(trouble))
-        .map(|text| Warning { text, advice: ADVICE.to_owned() })
+        .map(|text| Warning { about: "watches".to_owned(), text, advice: ADVICE.to_owned() })
         .collect()
 }
 
