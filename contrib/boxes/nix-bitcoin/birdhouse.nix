@@ -127,6 +127,8 @@ in
       serviceConfig = nbLib.defaultHardening // {
         Type = "notify";
         WatchdogSec = 60;
+        # A replica copies an index before it is ready, and a spare waits for its turn.
+        TimeoutStartSec = "infinity";
         ExecStart = "${cfg.package}/bin/birdhouse run";
         LoadCredential = "rpc-password:${secretsDir}/bitcoin-rpcpassword-birdhouse";
         User = cfg.user;

@@ -48,8 +48,17 @@ fn without_systemd_notifications_only_warn() {
 }
 
 const UNIT: &str = include_str!("../../../../contrib/birdhouse.service");
+/// The module of nix-bitcoin, with a unit of its own.
+const MODULE: &str = include_str!("../../../../contrib/boxes/nix-bitcoin/birdhouse.nix");
 /// Most exposure of the unit, in tenths of systemd's scale from 0 (best) to 10.
 const EXPOSURE_TENTHS_MAX: &str = "15";
+
+/// systemd kills a unit that is not ready after 90 s, which a replica, a spare and a front may need longer than.
+#[test]
+fn no_unit_bounds_the_time_of_a_start() {
+    assert!(UNIT.contains("\nTimeoutStartSec=infinity\n"), "{UNIT}");
+    assert!(MODULE.contains("\n        TimeoutStartSec = \"infinity\";\n"), "{MODULE}");
+}
 
 /// The exit status is that of the comparison with the threshold.
 #[test]
