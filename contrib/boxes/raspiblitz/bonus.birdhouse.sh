@@ -20,6 +20,8 @@ CONFIG="${DATA_DIR}/birdhouse.toml"
 PASSWORD_FILE="${DATA_DIR}/rpc-password"
 NODE_DIR="/mnt/hdd/bitcoin"
 SCRIPTS="/home/admin/config.scripts"
+# The file that commands such as "birdhouse ctl" read.
+PACKAGED="/etc/birdhouse.toml"
 DROP_IN="/etc/systemd/system/birdhouse.service.d/raspiblitz.conf"
 
 usage() {
@@ -84,7 +86,7 @@ install_package() {
   chmod 755 "${folder}"
   if curl --fail --location --silent --show-error --output "${package}" "${RELEASES}/$(basename "${package}")" &&
     echo "${sha256}  ${package}" | sha256sum --check --quiet &&
-    sudo apt-get install -y acl "${package}"; then
+    sudo apt-get install -y -o Dpkg::Options::=--force-confold acl "${package}"; then
     rm -r "${folder}"
   else
     rm -r "${folder}"
@@ -111,6 +113,7 @@ switch_on() {
     settings | sed "s/^rpc-user = .*/rpc-user = \"$(of_node rpcuser)\"/" | sudo tee "${CONFIG}" > /dev/null
   fi
   sudo chown -R birdhouse:birdhouse "${DATA_DIR}"
+  sudo ln -sfn "${CONFIG}" "${PACKAGED}"
   sudo mkdir -p "$(dirname "${DROP_IN}")"
   drop_in | sudo tee "${DROP_IN}" > /dev/null
   sudo systemctl daemon-reload
@@ -132,6 +135,8 @@ switch_off() {
   sudo rmdir --ignore-fail-on-non-empty "$(dirname "${DROP_IN}")"
   sudo setfacl -x u:birdhouse "${NODE_DIR}"
   sudo setfacl -R -x u:birdhouse,d:u:birdhouse "${NODE_DIR}/blocks"
+  # The package removes what this leads to.
+  if [ -L "${PACKAGED}" ]; then sudo rm "${PACKAGED}"; fi
   sudo apt-get purge -y birdhouse
   sudo systemctl daemon-reload
   "${SCRIPTS}/tor.onion-service.sh" off birdhouse

@@ -191,6 +191,12 @@ fn the_script_of_raspiblitz_writes_settings_beside_electrs_and_fulcrum() {
     let unit = run(Command::new(&script).arg("drop-in"));
     assert!(unit.contains("\nExecStart=\nExecStart=/usr/bin/birdhouse run --config /mnt/hdd/app-storage/birdhouse/"));
     assert!(unit.contains("\nReadWritePaths=/mnt/hdd/app-storage/birdhouse\n"), "{unit}");
+    // Commands without a flag read the same file, and removing the package leaves it.
+    let text = fs::read_to_string(&script).unwrap();
+    let [link, removed, purged] = ["ln -sfn \"${CONFIG}\" \"${PACKAGED}\"", "sudo rm \"${PACKAGED}\"", "apt-get purge"]
+        .map(|part| text.find(part));
+    assert!(link.is_some() && removed.is_some() && removed < purged, "{text}");
+    assert!(text.contains("\nPACKAGED=\"/etc/birdhouse.toml\"\n"), "{text}");
 }
 
 #[test]
