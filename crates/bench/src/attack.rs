@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::attack::{Attack, HonestClients, Outcome, Prey, Running, Setup, Target};
 use birdhouse_testkit::priority::{self, ONLY_WHEN_IDLE};
 use birdhouse_testkit::usage::{Usage, stolen_cpu};
+use bitcoin::secp256k1::PublicKey;
 use clap::ValueEnum;
 
 use crate::machine::args::at_least_one;
@@ -69,6 +70,9 @@ pub(crate) struct AttackersPlan {
     scripthash: String,
     #[arg(long)]
     txid: String,
+    /// The tweak of a transaction, in hexadecimal.
+    #[arg(long)]
+    tweak: PublicKey,
 }
 
 /// A listener.
@@ -133,7 +137,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
 
 /// Runs the attackers until standard input ends; prints their counts.
 pub(crate) fn run_attackers(plan: &AttackersPlan) -> Result<()> {
-    let prey = Prey { scripthash: plan.scripthash.clone(), txid: plan.txid.clone() };
+    let prey = Prey { scripthash: plan.scripthash.clone(), txid: plan.txid.clone(), tweak: plan.tweak };
     let start = |(attack, target): (&Attack, &Target)| attack.start(*target, plan.address, &prey);
     let running: Vec<Running> = plan.attack.iter().zip(&plan.target).map(start).collect();
     std::io::stdin().read_to_end(&mut Vec::new())?;
@@ -229,6 +233,8 @@ impl Attackers {
             &setup.prey.scripthash,
             "--txid",
             &setup.prey.txid,
+            "--tweak",
+            &setup.prey.tweak.to_string(),
         ]);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("failed to start the attackers")?;

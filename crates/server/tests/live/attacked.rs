@@ -2,7 +2,7 @@
 //! panics. The latency of answers is printed; `birdhouse-bench attack` measures it.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use birdhouse_testkit::asked::{about, agrees};
 use birdhouse_testkit::attack::{Attack, Exposed, Latencies, Outcome, Setup, Target};
@@ -47,10 +47,14 @@ impl World {
         self.rounds += 1;
         let (setup, address) = (&self.setup, Setup::attacker(self.rounds));
         let start = |attack: &Attack| attack.start(target(&setup.exposed, *attack), address, &setup.prey);
+        let scanned_before = setup.exposed.silent_scanned().unwrap();
         let running: Vec<_> = attacks.iter().map(start).collect();
         let (clients, visitors) = (self.setup.honest_clients(HONEST_CLIENTS), self.setup.rest_visitors(HONEST_CLIENTS));
         // The duration of the attack, not a wait for a condition.
         std::thread::sleep(time);
+        if attacks.iter().any(|attack| matches!(attack, Attack::ScanKeys | Attack::HostileSpendKeys)) {
+            self.until_scanned(name, scanned_before);
+        }
         let [served, visited] = [clients, visitors]
             .map(|honest| honest.stop().unwrap_or_else(|error| panic!("{name}: {error}\n{}", self.last_words())));
         let outcomes: Vec<Outcome> = running.into_iter().map(|attack| attack.stop().unwrap()).collect();
@@ -72,6 +76,15 @@ impl World {
         assert!(most < MEMORY_BYTES_MAX, "{name}: the server held {most} bytes");
         let log = self.setup.exposed.server.log().unwrap();
         assert!(!log.contains("panicked"), "{name}: {}", self.last_words());
+    }
+
+    /// Waits until a scan of the chain has ended.
+    fn until_scanned(&self, name: &str, before: u64) {
+        let began = Instant::now();
+        while self.setup.exposed.silent_scanned().unwrap() < before + u64::from(Setup::ELIGIBLE_TXS) {
+            assert!(began.elapsed() < PATIENCE, "{name}: nothing was scanned");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn last_words(&self) -> String {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use birdhouse_regtest::Error as RegtestError;
 use birdhouse_regtest::bitcoind::{Bitcoind, Options};
 use birdhouse_regtest::block::{BlockPosition, assemble, subsidy_sat};
-use birdhouse_regtest::chain::FEE_SAT;
+use birdhouse_regtest::chain::{ChainBuilder, FEE_SAT};
 use birdhouse_regtest::mix::{self, Size};
 use birdhouse_regtest::rng::Rng;
 use birdhouse_regtest::script::{Form, Lock};
@@ -68,8 +68,12 @@ pub struct LiveNode {
 impl LiveNode {
     /// Starts a node with a sample chain of this size; it relays outputs of every form.
     pub fn start(seed: u64, size: Size, options: Options) -> Result<Self> {
+        Self::with(&mix::sample(seed, size), seed, options)
+    }
+
+    /// Starts a node with a chain; it relays outputs of every form.
+    pub fn with(chain: &ChainBuilder, seed: u64, options: Options) -> Result<Self> {
         let node = Bitcoind::start(options.arg("-acceptnonstdtxn=1"))?;
-        let chain = mix::sample(seed, size);
         chain.submit_to(&node)?;
         let wallet = chain.wallet().clone();
         let locks = chain.coins().map(|coin| (coin.output.script_pubkey.clone(), coin.lock)).collect();

@@ -4,6 +4,7 @@
 //! such headers ([`Target::Proxied`]). A server that limits clients by address can thus limit an attack. Nothing here
 //! waits for the server: a socket that is not ready is tried again in the next round.
 
+mod asked_of_electrum;
 mod asked_of_web;
 mod attackers;
 mod exposed;

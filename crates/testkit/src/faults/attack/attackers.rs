@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use birdhouse_regtest::rng::Rng;
 use bitcoin::hex::DisplayHex as _;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::asked_of_electrum::{LEAVES_PER_MILLE, SCANS_PER_MILLE, hostile_scan, request, scan};
 use super::asked_of_web::{REST_REQUESTS, derivation, nesting, outspends, pages, rest_flood, strangers, streams};
 use super::kind::{Attack, Outcome};
 use super::prey::Prey;
@@ -42,7 +43,7 @@ pub(super) struct Attackers {
     message: Option<Rc<[u8]>>,
     /// Bytes that a connection sends once, before all messages.
     greeting: Rc<[u8]>,
-    txid: String,
+    prey: Prey,
     connections: Vec<Option<Connection>>,
 }
 
@@ -71,7 +72,7 @@ impl Attackers {
             outcome: Outcome::default(),
             message: constant(attack, &history, prey).map(Rc::from),
             greeting: greeting.into(),
-            txid: prey.txid.clone(),
+            prey: prey.clone(),
             connections: (0..attack.connections()).map(|_| None).collect(),
         }
     }
@@ -118,7 +119,16 @@ impl Attackers {
         }
         let is_alive = self.send(&mut connection) && self.receive(&mut connection);
         self.outcome.closed += u64::from(!is_alive);
-        (is_alive && self.attack != Attack::ComeAndGo).then_some(connection)
+        (is_alive && !self.leaves()).then_some(connection)
+    }
+
+    /// Returns true if a connection ends now.
+    fn leaves(&mut self) -> bool {
+        match self.attack {
+            Attack::ComeAndGo => true,
+            Attack::ScanKeys | Attack::HostileSpendKeys => self.rng.per_mille(LEAVES_PER_MILLE),
+            _ => false,
+        }
     }
 
     /// Number of requests in a message.
@@ -129,6 +139,8 @@ impl Attackers {
             | Attack::Derivation
             | Attack::Nesting
             | Attack::Outspends
+            | Attack::ScanKeys
+            | Attack::HostileSpendKeys
             | Attack::ReplicaStrangers
             | Attack::UnreadPages => 1,
             Attack::SubscriptionFlood | Attack::ImpossibleOutpoints => FLOOD_LINES,
@@ -158,8 +170,13 @@ impl Attackers {
             }
             Attack::ImpossibleOutpoints => {
                 let mut vout = || IMPOSSIBLE + self.rng.below(IMPOSSIBLE);
-                let mut one = || request("blockchain.outpoint.subscribe", &json!([self.txid, vout(), "51"])) + "\n";
+                let mut one =
+                    || request("blockchain.outpoint.subscribe", &json!([self.prey.txid, vout(), "51"])) + "\n";
                 (0..FLOOD_LINES).map(|_| one()).collect::<String>().into_bytes().into()
+            }
+            Attack::ScanKeys if self.rng.per_mille(SCANS_PER_MILLE) => scan(&mut self.rng).into(),
+            Attack::HostileSpendKeys if self.rng.per_mille(SCANS_PER_MILLE) => {
+                hostile_scan(&mut self.rng, &self.prey.tweak).into()
             }
             Attack::TlsGarbage => {
                 let mut bytes = [0; 300];
@@ -227,10 +244,8 @@ fn constant(attack: Attack, history: &str, prey: &Prey) -> Option<Vec<u8>> {
         | Attack::TlsGarbage
         | Attack::ManyConnections
         | Attack::Streams
-        | Attack::ImpossibleOutpoints => None,
+        | Attack::ImpossibleOutpoints
+        | Attack::ScanKeys
+        | Attack::HostileSpendKeys => None,
     }
-}
-
-fn request(method: &str, params: &Value) -> String {
-    json!({ "jsonrpc": "2.0", "id": 0, "method": method, "params": params }).to_string()
 }

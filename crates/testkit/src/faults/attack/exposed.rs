@@ -1,6 +1,7 @@
 //! Birdhouse as a public operator runs it: behind a reverse proxy whose PROXY header names the client's address.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -8,7 +9,8 @@ use birdhouse_regtest::bitcoind::{Bitcoind, free_port};
 
 use super::kind::{Attack, Door};
 use super::target::Target;
-use crate::error::{Result, at};
+use crate::clients::http_client::HttpClient;
+use crate::error::{Error, Result, at};
 use crate::measure::usage::Usage;
 use crate::peers::{Birdhouse, Home, Peer};
 
@@ -68,7 +70,9 @@ impl Exposed {
         let Ports { tcp, tls, rest, explorer, operator_rest, replicas, operations } = ports;
         let listeners = [("tcp", tcp), ("tls", tls), ("rest", rest), ("http", explorer)];
         let text = listeners.map(|(kind, port)| listener(kind, port)).join("\n\n");
-        fs::write(&config, text).map_err(at(&config))?;
+        // The proxy names public addresses, which send no key in clear unless it is set.
+        let head = "silent-payments = \"scan\"\n\n[limits.public]\nscan-keys = \"any\"\n\n";
+        fs::write(&config, head.to_owned() + &text).map_err(at(&config))?;
         let secret = folder.path().join("secret");
         fs::write(&secret, "01".repeat(32)).map_err(at(&secret))?;
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).map_err(at(&secret))?;
@@ -117,6 +121,17 @@ impl Exposed {
             Door::Rest => Target::Direct(self.ports.operator_rest),
             Door::Explorer | Door::Replicas | Door::Operations => self.public_for(attack),
         }
+    }
+
+    /// Returns the number of transactions that were scanned for silent payments, once for each key.
+    ///
+    /// # Errors
+    /// The dashboard does not answer.
+    pub fn silent_scanned(&self) -> Result<u64> {
+        let socket = Target::Direct(self.ports.operations).connect(Ipv4Addr::LOCALHOST)?;
+        let page = HttpClient::over(socket)?.text("/metrics")?;
+        let line = page.lines().find_map(|line| line.strip_prefix("birdhouse_electrum_silent_scanned_total "));
+        line.and_then(|count| count.parse().ok()).ok_or_else(|| Error::Protocol("no number of scans".into()))
     }
 
     /// Resets the maximum of [`Self::memory_bytes`].

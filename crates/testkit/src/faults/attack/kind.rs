@@ -33,6 +33,12 @@ pub enum Attack {
     Streams,
     /// Subscribes to outpoints that their transaction does not have.
     ImpossibleOutpoints,
+    /// Subscribes to silent payments from the first block on, with one new scan key after the other and the most labels
+    /// that are allowed, and disconnects in the middle of the scans.
+    ScanKeys,
+    /// The same without labels, with spend keys for which the quick formulas of a scan have no answer: in one row, or
+    /// in all.
+    HostileSpendKeys,
     /// Connects to the listener for replicas without its secret.
     ReplicaStrangers,
     /// Asks the dashboard for its pages and reads none.
@@ -67,7 +73,7 @@ pub struct Outcome {
 
 impl Attack {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::SlowReaders,
         Self::SlowWriters,
         Self::SubscriptionFlood,
@@ -83,6 +89,8 @@ impl Attack {
         Self::Outspends,
         Self::Streams,
         Self::ImpossibleOutpoints,
+        Self::ScanKeys,
+        Self::HostileSpendKeys,
         Self::ReplicaStrangers,
         Self::UnreadPages,
     ];
@@ -114,7 +122,9 @@ impl Attack {
             | Self::Derivation
             | Self::Nesting
             | Self::Outspends
-            | Self::ImpossibleOutpoints => 8,
+            | Self::ImpossibleOutpoints
+            | Self::ScanKeys
+            | Self::HostileSpendKeys => 8,
             Self::GiantBatches | Self::ImpossibleBatches => 4,
             Self::ManyConnections => 3000,
             Self::ComeAndGo => 20,
