@@ -115,7 +115,8 @@ enum Command {
         #[command(flatten)]
         plan: follow::Plan,
     },
-    /// Measure the index of silent payments beside libsecp256k1: bytes, and CPU time of computing and scanning it.
+    /// Measure the index of silent payments beside libsecp256k1: bytes, CPU time of computing and scanning it, and a
+    /// wallet's latencies beside scans.
     SilentPayments {
         #[command(flatten)]
         plan: silent_payments::Plan,

@@ -1,9 +1,11 @@
 //! The index of silent payments: its size, the CPU time of computing it and of scanning it, beside libsecp256k1 in the
-//! same run.
+//! same run; and a server with it, whose wallets ask while it scans.
 //!
 //! A real node checks the chain. Its blocks have mainnet's shares: of 3500 transactions 740 may be silent payments,
 //! with 1.91 taproot outputs each (heights 709 632 to 962 151).
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
@@ -16,22 +18,29 @@ use birdhouse_chain::{BuildOptions, DerivedIndex, Height, Index, Profile, Secret
 use birdhouse_node::BlockFiles;
 use birdhouse_silentpayments::{Engine, Path, ScanKey, Scanner};
 use birdhouse_store::{MemoryStore, SegmentOptions, SegmentStore};
+use birdhouse_testkit::client::scripthash;
+use birdhouse_testkit::peers::{Birdhouse, Home};
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::{Coin, Payment};
 use birdhouse_testkit::usage::own_cpu;
-use birdhouse_testkit::{ChainBuilder, loadblock};
-use bitcoin::Network;
+use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, loadblock};
 use bitcoin::constants::genesis_block;
 use bitcoin::secp256k1::{PublicKey, SECP256K1, Scalar, SecretKey};
+use bitcoin::{Network, Script};
 
 use crate::machine::args::at_least_one;
+use crate::machine::server::version_of;
 use crate::report::record::{Cell, Layout, Measured, Record, Table, Unit};
+use crate::wallets::beside_scan::{self, Part};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
     /// New folder for the chain and the index.
     #[arg(long)]
     work: PathBuf,
+    /// Server binary to measure [default: the one beside this program].
+    #[arg(long, default_value_os_t = crate::machine::args::default_birdhouse(), hide_default_value = true)]
+    birdhouse: PathBuf,
     /// Blocks with mainnet's shares.
     #[arg(long, default_value_t = 30, value_parser = at_least_one::<u32>())]
     blocks: u32,
@@ -50,13 +59,16 @@ const COINS_AT_ONCE: u32 = 1000;
 /// A coinbase that is spent has this many blocks above it.
 const MATURITY: u32 = 100;
 const SCAN: [u8; 32] = [0x5d; 32];
+/// Scripts whose histories a wallet asks for.
+const HISTORIES: usize = 500;
 
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
     fs::create_dir(&plan.work).with_context(|| format!("failed to create {}", plan.work.display()))?;
     let mut record = Record::begin("Silent payments", &plan.work);
-    record.servers = vec![Measured::new("birdhouse", Some(env!("CARGO_PKG_VERSION")), "")];
+    record.servers = vec![Measured::new("birdhouse", Some(&version_of(&plan.birdhouse)?), "--silent-payments scan")];
     eprintln!("silent payments: a chain of {} blocks with {TXS} transactions ..", plan.blocks);
-    let index = indexed(plan)?;
+    let chain = chain(plan.blocks);
+    let index = indexed(plan, &chain)?;
     let at = index.snapshot()?;
 
     let mut built = Vec::new();
@@ -98,12 +110,42 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     record.tables.push(table);
     #[expect(clippy::cast_precision_loss, reason = "a few megabytes")]
     record.note(format!("On disk: {:.2} bytes a row.", bytes as f64 / rows as f64));
+    let parts = [1, plan.blocks.div_ceil(3), plan.blocks].map(|blocks| {
+        let start = end.0 - blocks;
+        let rows = tweaks.rows(&at, Height(start)..end)?.context("all are computed")?;
+        anyhow::Ok(Part { blocks, start, rows })
+    });
+    let parts = parts.into_iter().collect::<Result<Vec<Part>>>()?;
+    record.tables.extend(served(plan, &scripthashes(&chain), &parts)?);
     Ok(record)
 }
 
+/// Measures a server on the chain: wallets beside scans, and scans of parts of the chain.
+fn served(plan: &Plan, scripthashes: &[String], parts: &[Part]) -> Result<[Table; 2]> {
+    let node = Bitcoind::start(Options::default().in_datadir(&plan.work.join("node")))?;
+    let home = Home::Folder(plan.work.join("server"));
+    let server = Birdhouse::start_in(&node, home, &plan.birdhouse, &["--silent-payments=scan", "--log=warn"])?;
+    let all = parts.last().context("there are parts")?;
+    Ok([
+        beside_scan::histories(&server, scripthashes, all, plan.turns)?,
+        beside_scan::scans(&server, parts, plan.turns)?,
+    ])
+}
+
+/// Returns the scripts with the most transactions, which are of one kind.
+fn scripthashes(chain: &ChainBuilder) -> Vec<String> {
+    let mut counts: HashMap<&Script, u32> = HashMap::new();
+    let transactions = chain.blocks().iter().flat_map(|block| &block.txdata);
+    for output in transactions.flat_map(|transaction| &transaction.output) {
+        *counts.entry(&output.script_pubkey).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_unstable_by_key(|(script, count)| (Reverse(*count), *script));
+    counts.iter().take(HISTORIES).map(|(script, _)| scripthash(script.as_bytes())).collect()
+}
+
 /// Makes the chain, has a node check it, and builds an index in memory of its block files.
-fn indexed(plan: &Plan) -> Result<Index> {
-    let chain = chain(plan.blocks);
+fn indexed(plan: &Plan, chain: &ChainBuilder) -> Result<Index> {
     let (file, datadir) = (plan.work.join("blocks.dat"), plan.work.join("node"));
     let mut out = BufWriter::new(File::create(&file)?);
     chain.write_loadblock(&mut out)?;
@@ -132,7 +174,7 @@ fn chain(blocks: u32) -> ChainBuilder {
     chain.mine_block();
     for _ in 0..blocks {
         let mut coins: Vec<Coin> = chain.coins().filter(|coin| coin.lock.number < COINS_AT_ONCE).cloned().collect();
-        coins.sort_unstable_by_key(|coin| std::cmp::Reverse(coin.sat()));
+        coins.sort_unstable_by_key(|coin| Reverse(coin.sat()));
         let mut coins = coins.into_iter();
         for number in 0..TXS {
             let is_eligible = number < ELIGIBLE;

@@ -1,5 +1,6 @@
 //! Measurements of what wallets and explorers ask, over the Electrum protocol and REST.
 
+pub(crate) mod beside_scan;
 pub(crate) mod electrum;
 pub(crate) mod funding;
 pub(crate) mod idle;
