@@ -1,6 +1,7 @@
 //! The sending side of BIP 352, from the BIP's text and libsecp256k1 alone: what the receiver must find.
 
 use bitcoin::hashes::{Hash as _, HashEngine as _, sha256};
+use bitcoin::hex::DisplayHex as _;
 use bitcoin::secp256k1::{PublicKey, SECP256K1, Scalar, SecretKey};
 use bitcoin::sighash::{EcdsaSighashType, SighashCache};
 use bitcoin::{
@@ -48,11 +49,11 @@ impl Receiver {
     }
 
     pub(crate) fn scan_hex(&self) -> String {
-        const_hex::encode(self.scan.secret_bytes())
+        self.scan.secret_bytes().to_lower_hex_string()
     }
 
     pub(crate) fn spend_hex(&self) -> String {
-        const_hex::encode(self.spend.serialize())
+        self.spend.to_string()
     }
 
     /// The spend key of an address with a label; of change with label 0.
@@ -95,5 +96,5 @@ pub(crate) fn pay(coin: &KnownCoin, receiver: &Receiver, label: Option<u32>, fee
     let signature = bitcoin::ecdsa::Signature { signature, sighash_type: EcdsaSighashType::All };
     transaction.input[0].witness = Witness::p2wpkh(&signature, &coin.key.public_key(SECP256K1));
     let tweak = sum.mul_tweak(SECP256K1, &input_hash).unwrap();
-    Sent { transaction, tweak: const_hex::encode(tweak.serialize()) }
+    Sent { transaction, tweak: tweak.to_string() }
 }

@@ -31,8 +31,13 @@ mod relay_alone;
 mod relay_client;
 mod retention;
 mod rules;
+mod scan_leaks;
+mod secret;
 mod signals;
 mod silent_payments;
+#[path = "../../../electrum/tests/electrum/silent_sender.rs"]
+#[expect(dead_code, reason = "the tests of the Electrum protocol use all of it")]
+mod silent_sender;
 mod systemd;
 mod watches;
 mod watching;

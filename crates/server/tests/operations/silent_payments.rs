@@ -1,65 +1,14 @@
 //! Scan keys of silent payments stay in the memory of the server, and only while they are used.
 
-use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 
 use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::client::Client;
-use bitcoin::hex::DisplayHex as _;
 use serde_json::json;
 
 use crate::process::{Birdhouse, PATIENCE};
-
-/// The forms in which the scan key of this test could lie somewhere.
-struct Secret {
-    bytes: [u8; 32],
-    hex: String,
-}
-
-impl Secret {
-    fn new(first: usize) -> Self {
-        let bytes: [u8; 32] = std::array::from_fn(|at| u8::try_from(at * 7 + first).unwrap());
-        Self { bytes, hex: bytes.to_lower_hex_string() }
-    }
-
-    fn is_in(&self, text: &[u8]) -> bool {
-        let upper = self.hex.to_uppercase();
-        let forms: [&[u8]; 3] = [&self.bytes, self.hex.as_bytes(), upper.as_bytes()];
-        forms.iter().any(|form| memchr::memmem::find(text, form).is_some())
-    }
-
-    /// Returns the files of a folder that have it.
-    fn files_in(&self, folder: &Path) -> Vec<String> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                found.extend(self.files_in(&path));
-            } else if path.is_file() && self.is_in(&fs::read(&path).unwrap()) {
-                found.push(path.display().to_string());
-            }
-        }
-        found
-    }
-
-    /// Returns the writable parts of a process's memory that have it.
-    fn memory_of(&self, process: u32) -> Vec<String> {
-        let memory = File::open(format!("/proc/{process}/mem")).unwrap();
-        let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
-        let writable =
-            maps.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|mode| mode.contains('w')));
-        let has_it = |line: &&str| {
-            let (start, end) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
-            let [start, end] = [start, end].map(|address| u64::from_str_radix(address, 16).unwrap());
-            let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
-            memory.read_exact_at(&mut bytes, start).is_ok() && self.is_in(&bytes)
-        };
-        writable.filter(has_it).map(str::to_owned).collect()
-    }
-}
+use crate::secret::{Secret, assert_hidden};
 
 /// The public spend key: the generator.
 const SPEND: &str = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798";
@@ -95,12 +44,7 @@ fn a_scan_key_is_nowhere_but_in_memory_and_there_while_it_is_used() {
     }
     assert!(!secret.memory_of(server.id()).is_empty(), "the search finds what is there");
 
-    let pages = ["/metrics", "/health", "/", "/connections"].map(|path| server.get(path).body);
-    let asked = ["status", "connections"].map(|word| server.ctl(&[word]).1);
-    for said in pages.iter().chain(&asked) {
-        assert!(!secret.is_in(said.as_bytes()), "{said}");
-    }
-    assert_eq!(secret.files_in(server.dir()), Vec::<String>::new());
+    assert_hidden(std::slice::from_ref(&secret), &server);
 
     let left = client.call("blockchain.silentpayments.unsubscribe", json!([secret.hex, SPEND])).unwrap();
     assert_eq!(left, subscription["address"]);
@@ -128,12 +72,7 @@ fn a_scan_key_that_the_explorer_takes_is_in_no_file_log_or_page() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
         assert!(!secret.is_in(answer.as_bytes()), "{answer}");
     }
-    let pages = ["/metrics", "/health", "/", "/connections"].map(|path| server.get(path).body);
-    let asked = ["status", "connections"].map(|word| server.ctl(&[word]).1);
-    for said in pages.iter().chain(&asked).chain([&server.log()]) {
-        assert!(!secret.is_in(said.as_bytes()), "{said}");
-    }
-    assert_eq!(secret.files_in(server.dir()), Vec::<String>::new());
+    assert_hidden(std::slice::from_ref(&secret), &server);
 }
 
 /// Waits for the end of the history.
