@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use birdhouse_chain::{Error, Index, MergeOptions, Profile, ScriptHash, Secret, TABLES, Touched, Update};
+use birdhouse_chain::{
+    DerivedIndex, Error, Index, MergeOptions, Profile, ScriptHash, Secret, TABLES, Touched, TweakDetail, Tweaks, Update,
+};
+use birdhouse_silentpayments::Engine;
 use birdhouse_store::{
     Change, FeedBounds, FeedStore, Fetched, FileReplica, MemoryReplica, MemoryStore, Replica, SegmentOptions,
     SegmentStore, Store as _,
@@ -22,6 +25,7 @@ use tokio::sync::broadcast::Receiver;
 use crate::answers::Answers;
 use crate::common::{MemoryNode, built_merging, options};
 use crate::mempool::{Model, World};
+use crate::tweaks;
 
 /// A delta of a few blocks, so that packs are replaced often.
 const OFTEN: MergeOptions =
@@ -87,6 +91,29 @@ fn wait_for_filters(front: &Index) {
     let began = Instant::now();
     while front.filter_count() == 0 && began.elapsed() < Duration::from_secs(5) {
         std::thread::yield_now();
+    }
+}
+
+#[test]
+fn front_end_computes_the_tweaks_of_its_chain_from_the_blocks_of_its_own_node() {
+    let mut world = World::new(8);
+    let store = MemoryStore::new();
+    let index = build(&store, &world.node, Profile::Full);
+    let replica = MemoryReplica::new(&store);
+    let front = open_front(&replica, &world.node).unwrap();
+    let derived = Tweaks::derived(Network::Regtest, TweakDetail::Full);
+    let derived = Arc::new(DerivedIndex::open(Arc::new(MemoryStore::new()), derived, 2).unwrap());
+    front.set_derived(vec![derived]);
+    let tweaks = Tweaks::among(front.derived()).unwrap();
+    let (engine, mut model) = (Engine::new(), tweaks::Model::default());
+    for step in 0..30 {
+        index.sync(&*world.node).unwrap();
+        index.merge().unwrap();
+        front.sync_published(&replica, &*world.node).unwrap();
+        front.catch_up_derived(&AtomicBool::new(false)).unwrap();
+        let at = front.snapshot().unwrap();
+        tweaks::compare(&tweaks, &at, world.blocks(), &engine, &mut model, &format!("step {step}"));
+        world.step();
     }
 }
 

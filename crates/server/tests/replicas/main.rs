@@ -6,6 +6,9 @@
 
 mod faults;
 mod other_version;
+mod silent_payments;
+#[path = "../../../electrum/tests/electrum/silent_sender.rs"]
+mod silent_sender;
 mod world;
 
 use std::fs;
