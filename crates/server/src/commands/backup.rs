@@ -52,8 +52,8 @@ fn check_is_here(options: &Options, folder: &Path, done: &BackedUp) -> Result<()
         };
         ensure!(
             folder.join(inside).join(VERSION).exists(),
-            "failed to find the backup: the server has written {folder}, and here is no {} in it: the service has a /tmp \
-             of its own (PrivateTmp=), or another root; choose a folder that both see, such as one in {}",
+            "failed to find the backup: the server has written {folder}, and here is no {} in it: the service has a \
+             /tmp of its own (PrivateTmp=), or another root; choose a folder that both see, such as one in {}",
             part.name(),
             options.data_dir()?.display(),
             folder = folder.display(),

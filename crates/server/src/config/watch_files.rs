@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The watch file, unless `watch-file` names another one; in the folder of a configuration file that is not the packaged
-/// one, else in the data folder. A backup has it under this name.
+/// The watch file, unless `watch-file` names another one: in the folder of a configuration file that is not the
+/// packaged one, else in the data folder. A backup has it under this name.
 pub(crate) const FILE: &str = "watches.toml";
 /// The server's secret key at Nostr.
 pub(crate) const KEY: &str = "watch.nsec";

@@ -130,8 +130,8 @@ impl Kind {
         })?;
         ensure!(
             kept.first <= start,
-            "failed to make {0} again, as the settings ask: that needs the blocks from {start} on, and the node has lost \
-             those below {1}; set {0} back to what it was, or leave the setting out to keep what is there",
+            "failed to make {0} again, as the settings ask: that needs the blocks from {start} on, and the node has \
+             lost those below {1}; set {0} back to what it was, or leave the setting out to keep what is there",
             self.name,
             kept.first
         );

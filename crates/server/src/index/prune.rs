@@ -173,8 +173,8 @@ impl Pruner {
         let Some(height) = height else {
             return match held_by {
                 Some(name) if node_bytes.saturating_sub(keep_bytes) >= step_bytes => bail!(
-                    "{name} has not read the blocks yet that would go; look at its progress in the status, and switch it \
-                     off if it cannot go on"
+                    "{name} has not read the blocks yet that would go; look at its progress in the status, and switch \
+                     it off if it cannot go on"
                 ),
                 _ => Ok(None),
             };

@@ -1,7 +1,7 @@
 //! The file of an export. It is whole or as it was: lines go to `FILE.part`, which takes its name at the end.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -42,7 +42,7 @@ pub(super) fn write(file: &Path, fill: impl FnOnce(&mut dyn Write) -> Result<()>
 fn filled<W: Write>(out: W, fill: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<W> {
     let mut out = BufWriter::new(out);
     fill(&mut out)?;
-    out.into_inner().map_err(|error| error.into_error()).context("failed to write the events")
+    out.into_inner().map_err(IntoInnerError::into_error).context("failed to write the events")
 }
 
 fn part_of(file: &Path) -> PathBuf {
