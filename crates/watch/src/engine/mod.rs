@@ -8,10 +8,16 @@
 //! While the tip of the index is lower than that of the last update, nothing is announced: an index that was restored,
 //! or that applies a reorg, comes back to that height.
 
+mod announced;
 mod lines;
+mod moment;
+mod past;
+mod place;
+mod reading;
 mod scan_key;
 mod silent;
 mod step;
+mod stepping;
 mod view;
 mod watched;
 
@@ -27,9 +33,10 @@ use crate::limits::DROPPED_AFTER_S;
 use crate::notice::Notice;
 use crate::state::{Changes, Routed, State};
 use crate::wallet::Position;
+use moment::Moment;
 use silent::Scans;
 pub use view::WatchView;
-use watched::{Moment, Watched};
+use watched::Watched;
 
 /// Blocks of one update beyond which it is a backlog.
 const BACKLOG_BLOCKS: u32 = 6;

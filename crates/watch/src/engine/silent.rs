@@ -11,7 +11,8 @@ use birdhouse_silentpayments::{Engine, TWEAK_BYTES, scan_key, taproot_key};
 use bitcoin::hex::{DisplayHex as _, FromHex as _};
 use bitcoin::{ScriptBuf, Transaction, consensus};
 
-use super::watched::{Moment, Watched};
+use super::moment::Moment;
+use super::watched::Watched;
 use crate::error::Result;
 use crate::file::Source;
 use crate::limits::SILENT_HISTORY_MAX;

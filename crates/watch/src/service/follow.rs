@@ -1,0 +1,119 @@
+//! The task that follows the updates of the index.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use birdhouse_chain::source::BlockPart;
+use birdhouse_chain::{Index, Update, Waiting};
+use bitcoin::Network;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::TryRecvError;
+
+use super::running::{Next, Running};
+
+/// Time after which the watches are compared without an update: a transaction that left the mempool counts as dropped
+/// after a while, whether or not anything happens.
+const TICK: Duration = Duration::from_mins(1);
+/// Pause after a failure, and between two looks at an index that is not ready.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Pause after removed blocks that no peer sent.
+const FETCH_PAUSE: Duration = Duration::from_mins(1);
+
+impl Running {
+    /// Follows the index for as long as the runtime lives.
+    pub(super) async fn follow(self: Arc<Self>) {
+        let mut updates = self.index.updates();
+        let mut next = Next::Look;
+        loop {
+            if let Some(reason) = held_back(&self.index, self.network) {
+                *self.waiting.lock() = Some(reason);
+                // A snapshot keeps replaced files on the disk.
+                self.followed.lock().at = None;
+                tokio::time::sleep(PAUSE).await;
+                // What came meanwhile is in the next snapshot.
+                updates = self.index.updates();
+                next = Next::Look;
+                continue;
+            }
+            if matches!(next, Next::Look) {
+                // What waits is older than the snapshot.
+                updates = self.index.updates();
+            }
+            let running = Arc::clone(&self);
+            let announced = tokio::task::spawn_blocking(move || running.tell(&next)).await;
+            next = match announced {
+                Ok(Ok(left)) => {
+                    *self.waiting.lock() = None;
+                    self.fetch(left.wanted);
+                    if left.is_scanning { next_of(&mut updates) } else { self.next(&mut updates).await }
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "failed to look for payments of the watches; trying again");
+                    *self.waiting.lock() = Some(error.to_string());
+                    tokio::time::sleep(PAUSE).await;
+                    Next::Look
+                }
+                Err(error) => {
+                    tracing::error!(%error, "failed to look for payments of the watches; they are announced no more");
+                    *self.waiting.lock() = Some("the task of the watches has ended; see the log".into());
+                    return;
+                }
+            };
+        }
+    }
+
+    async fn next(&self, updates: &mut Receiver<Arc<Update>>) -> Next {
+        tokio::select! {
+            update = self.index.next_update(updates) => match update {
+                Some(update) => Next::Tell(update),
+                // The index lives as long as this.
+                None => std::future::pending().await,
+            },
+            () = self.changed.notified() => Next::Look,
+            () = self.fetched.notified() => Next::Tick,
+            () = tokio::time::sleep(TICK) => Next::Tick,
+        }
+    }
+
+    /// Fetches blocks that the node has removed, unless some are under way, and then looks again.
+    fn fetch(self: &Arc<Self>, parts: Vec<BlockPart>) {
+        if parts.is_empty() || self.is_fetching.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let running = Arc::clone(self);
+        tokio::spawn(async move {
+            let index = Arc::clone(&running.index);
+            let fetch = move || parts.into_iter().filter(|part| index.fetch_removed(*part).is_ok()).count();
+            if tokio::task::spawn_blocking(fetch).await.unwrap_or(0) == 0 {
+                tokio::time::sleep(FETCH_PAUSE).await;
+            }
+            running.is_fetching.store(false, Ordering::Relaxed);
+            running.fetched.notify_one();
+        });
+    }
+}
+
+/// The next thing to do at once.
+fn next_of(updates: &mut Receiver<Arc<Update>>) -> Next {
+    match updates.try_recv() {
+        Ok(update) => Next::Tell(update),
+        Err(TryRecvError::Lagged(_)) => Next::Look,
+        Err(TryRecvError::Empty | TryRecvError::Closed) => Next::Tick,
+    }
+}
+
+/// The reason why the index is not announced of: what it has is of the past.
+fn held_back(index: &Index, network: Network) -> Option<String> {
+    if !index.is_ready() {
+        return Some("waiting for the first build of the index".into());
+    }
+    match index.waiting() {
+        // A private chain may have an old tip for ever.
+        Some(Waiting::NodeDownloads { node, best_header }) if network == Network::Regtest && node == best_header => {
+            None
+        }
+        Some(waiting @ Waiting::NodeDownloads { .. }) => Some(waiting.to_string()),
+        _ => index.downloading().map(|progress| progress.to_string()),
+    }
+}

@@ -1,0 +1,171 @@
+//! Everything that runs once there is a watch or a channel, and one update of it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use birdhouse_chain::source::BlockPart;
+use birdhouse_chain::{Index, ScriptHash, Snapshot, Touched, Update};
+use bitcoin::Network;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{Notify, broadcast, watch};
+
+use super::scripts::{Scripts, branches_of};
+use crate::api::Origin;
+use crate::channel::Clock;
+use crate::engine::{Engine, WatchView};
+use crate::error::Result;
+use crate::file::{ChannelName, WatchFile, WatchName};
+use crate::notice::{Notice, NoticeKind};
+use crate::outbox::{ChannelStatus, Outbox};
+use crate::state::{Changes, Routed, State};
+use crate::wallet::Position;
+
+/// Watch of notices of the server itself.
+pub(super) const SERVER: &str = "birdhouse";
+
+pub(super) struct Running {
+    pub(super) state: State,
+    pub(super) engine: Mutex<Engine>,
+    pub(super) file: RwLock<WatchFile>,
+    pub(super) index: Arc<Index>,
+    pub(super) network: Network,
+    /// Wakes the task after a change of the file.
+    pub(super) changed: Notify,
+    /// Wakes the task once blocks that the node had removed are fetched.
+    pub(super) fetched: Notify,
+    /// True while blocks are fetched.
+    pub(super) is_fetching: AtomicBool,
+    /// Position of the last notice.
+    pub(super) last: watch::Sender<u64>,
+    /// The reason why nothing is announced now.
+    pub(super) waiting: Mutex<Option<String>>,
+    pub(super) views: Mutex<Vec<WatchView>>,
+    /// The watched scripts; `None` until they are read for the first time.
+    pub(super) scripts: RwLock<Option<Arc<Scripts>>>,
+    /// Everything that readers follow. Held while `scripts` changes, so that nobody begins in between.
+    pub(super) followed: Mutex<Followed>,
+    /// The outboxes of the file's channels.
+    pub(super) outbox: Mutex<Option<Arc<Outbox>>>,
+}
+
+/// The chain as the engine has followed it.
+pub(super) struct Followed {
+    /// The last snapshot; `None` while nothing is announced.
+    pub(super) at: Option<Arc<Snapshot>>,
+    /// Scripts that were found, in this order.
+    pub(super) found: Vec<ScriptHash>,
+    /// Updates, each after its scripts are known.
+    pub(super) updates: broadcast::Sender<Arc<Update>>,
+}
+
+/// Work that an update has left.
+#[derive(Default)]
+pub(super) struct Left {
+    /// Parts of blocks that the node has removed.
+    pub(super) wanted: Vec<BlockPart>,
+    /// True if the next update goes on to scan.
+    pub(super) is_scanning: bool,
+}
+
+/// The next thing to do.
+pub(super) enum Next {
+    /// Read everything.
+    Look,
+    Tell(Arc<Update>),
+    /// Only what time changes.
+    Tick,
+}
+
+impl Running {
+    pub(super) fn set_file(&self, file: WatchFile) {
+        if *self.file.read() == file {
+            return;
+        }
+        // In this order: what is announced meanwhile is of the old file, and shown as such.
+        let mut engine = self.engine.lock();
+        engine.set_file(file.clone());
+        *self.file.write() = file;
+        drop(engine);
+        self.changed.notify_one();
+    }
+
+    /// Appends a notice that is about no transaction.
+    pub(super) fn append(&self, kind: NoticeKind, channels: Vec<ChannelName>) -> Result<()> {
+        let notice = Notice::apart(WatchName::new(SERVER), kind, now());
+        let mut routed = [Routed { notice, channels }];
+        self.state.commit(&mut routed, &Changes::default())?;
+        let [Routed { notice, .. }] = routed;
+        self.announce(notice.seq);
+        Ok(())
+    }
+
+    /// Returns the states of the channels. One that cannot be read is shown by the reason.
+    pub(super) fn channels(&self) -> Vec<ChannelStatus> {
+        let Some(outbox) = self.outbox.lock().clone() else { return Vec::new() };
+        outbox.status().unwrap_or_else(|error| {
+            tracing::warn!(%error, "failed to read the states of the channels");
+            Vec::new()
+        })
+    }
+
+    /// Makes a position known; one that is committed later may come first.
+    pub(super) fn announce(&self, seq: u64) {
+        self.last.send_if_modified(|last| {
+            let is_later = seq > *last;
+            *last = seq.max(*last);
+            is_later
+        });
+        if let Some(outbox) = &*self.outbox.lock() {
+            outbox.wake();
+        }
+    }
+
+    /// Shows the watched scripts, if there are others than before.
+    fn publish_scripts(&self, engine: &Engine, views: &[WatchView]) {
+        let file = self.file.read().clone();
+        let known = self.scripts.read().clone();
+        let count: usize = views.iter().map(|view| view.scripts).sum();
+        let is_same = |known: &Arc<Scripts>| known.file == file && known.watched == count;
+        if known.as_ref().is_some_and(is_same) {
+            return;
+        }
+        let Some(scripts) = engine.scripts() else { return };
+        let origin = |(script, watch, Position { branch, index }): (ScriptHash, &WatchName, Position)| {
+            (script, Origin { watch: watch.clone(), branch, index })
+        };
+        let origins = scripts.map(origin).collect();
+        let branches = file.watches.iter().flat_map(|settings| branches_of(settings, self.network)).collect();
+        *self.scripts.write() = Some(Arc::new(Scripts { origins, watched: count, branches, file }));
+    }
+
+    pub(super) fn tell(&self, next: &Next) -> Result<Left> {
+        let mut engine = self.engine.lock();
+        let of_now = |touched| self.index.snapshot().ok().map(|snapshot| Arc::new(Update { snapshot, touched }));
+        let update = match next {
+            Next::Tell(update) => Some(Arc::clone(update)),
+            Next::Look => of_now(Touched::Any),
+            Next::Tick => of_now(Touched::Scripts(Vec::new())),
+        };
+        let Some(update) = update else { return Ok(Left::default()) };
+        let announced = engine.update(&update, now());
+        let (views, found) = (engine.watches(), engine.take_found());
+        let mut followed = self.followed.lock();
+        self.publish_scripts(&engine, &views);
+        followed.found.extend(found);
+        followed.at = Some(Arc::clone(&update.snapshot));
+        // Nobody may listen. Streams go on while notices cannot be written.
+        let _ = followed.updates.send(update);
+        drop(followed);
+        let announced = announced?;
+        *self.views.lock() = views;
+        if let Some(last) = announced.last() {
+            self.announce(last.seq);
+        }
+        Ok(Left { wanted: engine.wanted(), is_scanning: engine.is_scanning() })
+    }
+}
+
+/// Returns the seconds since 1970.
+pub(super) fn now() -> u64 {
+    Clock::system().seconds()
+}
