@@ -85,6 +85,14 @@ pub const API_WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 pub const API_STREAM_VALUES_MAX: usize = 1_000;
 /// Updates, and changes of invoices, that the reader of a stream may lag behind.
 pub const API_STREAM_LAG_MAX: usize = 256;
+/// Bytes of a message from the client of a WebSocket, which has nothing to say.
+pub const API_SOCKET_MESSAGE_BYTES_MAX: usize = 1024;
+/// Silence of the client of a WebSocket after which it is sent a ping.
+pub const API_SOCKET_SILENCE: Duration = Duration::from_mins(1);
+/// Time to answer that ping.
+pub const API_SOCKET_ANSWER: Duration = Duration::from_secs(30);
+/// Time in which a client that is sent away may take the end of the conversation, with its cursor.
+pub const API_SOCKET_FAREWELL: Duration = Duration::from_secs(10);
 /// Wait for a turn to ask the node.
 pub const API_NODE_PATIENCE: Duration = Duration::from_secs(5);
 /// Time in which blocks that a pruned node has removed are fetched from its peers, each time.
@@ -197,7 +205,7 @@ pub fn manual() -> String {
         (
             "Time in which a client reads nothing of what is written to it",
             &API_WRITE_TIMEOUT,
-            "the connection is closed",
+            "the connection is closed; a WebSocket with status 1013, and the cursor as the reason",
         ),
         ("Transactions of one script in an answer", &SCRIPT_HISTORY_MAX, "status 400"),
         (
@@ -209,6 +217,18 @@ pub fn manual() -> String {
             "Updates that the reader of a stream may lag behind",
             &API_STREAM_LAG_MAX,
             "it gets the difference of all; the stream of invoices ends, and the client reads the states again",
+        ),
+        (
+            "Bytes of a message from the client of a WebSocket",
+            &API_SOCKET_MESSAGE_BYTES_MAX,
+            "the WebSocket is closed with status 1009; a message that is smaller: with 1008",
+        ),
+        ("Silence of the client of a WebSocket", &API_SOCKET_SILENCE, "a ping"),
+        ("Time to answer it", &API_SOCKET_ANSWER, "the connection is closed"),
+        (
+            "Time in which a client that reads nothing may take the end of the conversation and its cursor",
+            &API_SOCKET_FAREWELL,
+            "the connection is closed",
         ),
         ("Wait for a turn to ask the node", &API_NODE_PATIENCE, "status 503"),
         (

@@ -7,28 +7,33 @@ use std::time::{Duration, Instant};
 use birdhouse_chain::Snapshot;
 use birdhouse_clients::PlaceBounds;
 use birdhouse_net::{
-    Accepted, ClientBounds, ConnectionGuard, ConnectionSlots, Listener, Seated, Seats, SlowWrite, Stream, handshake,
+    Accepted, ClientBounds, Compression, ConnectionGuard, ConnectionSlots, Listener, Response as PlainResponse, Seated,
+    Seats, SlowWrite, Stream, handshake, switch,
 };
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 
 use crate::api::endpoints;
 use crate::api::failure::Failure;
-use crate::api::feed::{Caller, Changes, Invoices};
+use crate::api::feed::{self, Caller};
+use crate::api::item::Item;
 use crate::api::params::{Params, query_pairs};
 use crate::api::reply::{Content, NextPiece, Reply, TEXT};
 use crate::api::routes::{self, Access, Found, NotFound, Route};
 use crate::api::service::{Question, Service};
+use crate::api::socket::{self, Switching};
 use crate::api::wish::Feed;
 use crate::limits::{
     API_BODY_BYTES_MAX, API_BODY_TIMEOUT, API_CONNECTIONS_MAX, API_HANDSHAKE_TIMEOUT, API_HEAD_BYTES_MAX,
@@ -47,6 +52,15 @@ const HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// A request for a WebSocket.
+struct Socket {
+    /// Gives the stream once the answer is written.
+    stream: OnUpgrade,
+    answer: Box<PlainResponse>,
+    /// The place of what follows the answer.
+    switching: Arc<Mutex<Option<Switching>>>,
+}
 
 /// Serves clients on every socket until `shutdown` completes; requests in flight have `grace` to be answered.
 pub(super) async fn serve(
@@ -98,16 +112,18 @@ async fn serve_connection(
 ) {
     let meter = Arc::clone(&guard.meter);
     let for_answers = stopped.clone();
+    let switching = Arc::new(Mutex::new(None));
     let answer = service_fn(|request| {
         let caller = Caller { service: Arc::clone(service), meter: Arc::clone(&meter), stopped: for_answers.clone() };
-        let routes = Arc::clone(routes);
-        async move { Ok::<_, Infallible>(respond(caller, &routes, request).await) }
+        let (routes, switching) = (Arc::clone(routes), Arc::clone(&switching));
+        async move { Ok::<_, Infallible>(respond(caller, &routes, request, switching).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(API_HEAD_TIMEOUT)
         .max_buf_size(API_HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(SlowWrite::new(stream, API_WRITE_TIMEOUT)), answer);
+        .serve_connection(TokioIo::new(SlowWrite::new(stream, API_WRITE_TIMEOUT)), answer)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -119,14 +135,31 @@ async fn serve_connection(
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection failed");
+        return;
+    }
+    let Some(Switching { stream, caller, feed }) = switching.lock().take() else { return };
+    if let Ok(stream) = stream.await
+        && let Ok(parts) = stream.downcast::<TokioIo<SlowWrite<Stream>>>()
+    {
+        socket::converse(parts.io.into_inner().into_inner(), parts.read_buf.to_vec(), caller, feed).await;
     }
 }
 
-async fn respond(caller: Caller, routes: &[&'static Route], request: Request<Incoming>) -> Response<Body> {
+async fn respond(
+    caller: Caller,
+    routes: &[&'static Route],
+    mut request: Request<Incoming>,
+    switching: Arc<Mutex<Option<Switching>>>,
+) -> Response<Body> {
     let is_head = *request.method() == Method::HEAD;
+    let socket = socket::is_asked(request.headers()).then(|| {
+        let switched = switch(request.method(), request.headers(), Compression::Off);
+        let answer = switched.map_or_else(|refusal| refusal, |(answer, _)| Box::new(answer));
+        Socket { stream: hyper::upgrade::on(&mut request), answer, switching }
+    });
     let answer = answer(&caller, routes, request).await;
     let mut response = match answer {
-        Ok((reply, at)) => response_of(caller, reply, at),
+        Ok((reply, at)) => response_of(caller, reply, at, socket),
         Err(failure) => {
             let (status, text) = failure.into_parts();
             let mut response = Response::new(whole(format!("{text}\n")));
@@ -163,11 +196,11 @@ async fn answer(
     if !is_open && !is_allowed() {
         return Err(Failure::Refused(StatusCode::UNAUTHORIZED, "send the token of this server".into()));
     }
-    check_origin(&head.method, &head.headers)?;
     let Found { route, parts } = found.map_err(|why| match why {
         NotFound::Path => Failure::not_found("there is no such path; /openapi.json lists them"),
         NotFound::Method => Failure::Refused(StatusCode::METHOD_NOT_ALLOWED, "this path has another method".into()),
     })?;
+    check_origin(route, &head.headers)?;
     let body = if route.method == Method::POST { read(body).await? } else { Vec::new() };
     let last_event = text(HeaderName::from_static("last-event-id")).map(str::to_owned);
     let query = query_pairs(head.uri.query().unwrap_or_default());
@@ -186,13 +219,22 @@ async fn answer(
 }
 
 /// Refuses what another web page makes the operator's browser send, which adds the password by itself.
-fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), Failure> {
-    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
-    let is_other = site.is_some_and(|site| ![&b"same-origin"[..], b"none"].contains(&site));
-    if *method == Method::POST && (is_other || headers.contains_key(header::ORIGIN)) {
-        return Err(Failure::Refused(StatusCode::FORBIDDEN, "a web page sent this request".into()));
+fn check_origin(route: &Route, headers: &HeaderMap) -> Result<(), Failure> {
+    let refused = || Err(Failure::Refused(StatusCode::FORBIDDEN, "a web page sent this request".into()));
+    let is_read = route.method == Method::GET && !socket::is_asked(headers);
+    if is_read {
+        return Ok(());
     }
-    Ok(())
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    if site.is_some_and(|site| ![&b"same-origin"[..], b"none"].contains(&site)) {
+        return refused();
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let page = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
+    let is_own = page.is_some_and(|page| headers.get(header::HOST).is_some_and(|host| host == page));
+    // A browser lets every page read a WebSocket.
+    let may_be_own = route.method == Method::GET;
+    if is_own && may_be_own { Ok(()) } else { refused() }
 }
 
 async fn read(body: Incoming) -> Result<Vec<u8>, Failure> {
@@ -209,14 +251,22 @@ async fn read(body: Incoming) -> Result<Vec<u8>, Failure> {
 
 // === responses ===
 
-fn response_of(caller: Caller, Reply { status, content, location }: Reply, at: Arc<Snapshot>) -> Response<Body> {
+fn response_of(
+    caller: Caller,
+    Reply { status, content, location }: Reply,
+    at: Arc<Snapshot>,
+    socket: Option<Socket>,
+) -> Response<Body> {
     let (media_type, body) = match content {
         Content::Text(media_type, text) => {
             caller.meter.sent(text.len());
             (media_type, whole(text))
         }
         Content::Pieces(media_type, next) => (media_type, in_pieces(caller, next, at)),
-        Content::Events(feed) => (super::reply::EVENTS, events(caller, feed)),
+        Content::Events(feed) => match socket {
+            Some(socket) => return switched(caller, feed, socket),
+            None => (super::reply::EVENTS, events(caller, feed)),
+        },
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -244,19 +294,21 @@ fn in_pieces(caller: Caller, next: Box<NextPiece>, at: Arc<Snapshot>) -> Body {
     boxed(pieces)
 }
 
-fn events(caller: Caller, feed: Feed) -> Body {
-    match feed {
-        Feed::Changes(wish, synced) => {
-            boxed(stream::unfold(Changes::begin(caller, wish, synced), async |mut changes| {
-                let text = changes.next().await?;
-                Some((Ok(Frame::data(Bytes::from(text))), changes))
-            }))
-        }
-        Feed::Invoices(id) => boxed(stream::unfold(Invoices::begin(caller, id), async |mut invoices| {
-            let text = invoices.next().await?;
-            Some((Ok(Frame::data(Bytes::from(text))), invoices))
-        })),
+/// The answer after which the connection carries a WebSocket, or why it does not.
+fn switched(caller: Caller, feed: Feed, Socket { stream, answer, switching }: Socket) -> Response<Body> {
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        *switching.lock() = Some(Switching { stream, caller, feed });
     }
+    answer.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
+}
+
+fn events(caller: Caller, feed: Feed) -> Body {
+    let meter = Arc::clone(&caller.meter);
+    boxed(feed::open(caller, feed).map(move |items| {
+        let text: String = items.iter().map(Item::to_event_stream).collect();
+        meter.notified(text.len());
+        Ok(Frame::data(Bytes::from(text)))
+    }))
 }
 
 fn boxed(frames: impl futures_util::Stream<Item = std::io::Result<Frame<Bytes>>> + Send + 'static) -> Body {

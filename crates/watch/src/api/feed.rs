@@ -1,9 +1,9 @@
-//! Streams of changes ([Server-Sent Events](https://html.spec.whatwg.org/multipage/server-sent-events.html)).
+//! Streams of changes, as items; `entrance` sends them as server-sent events, `socket` as messages.
 //!
 //! A stream of wallets goes from state to state: what it sends is the difference of the last snapshot that its client
 //! knows and the next one. Updates come from the watches, which know by then the scripts that an update made known,
-//! such as those of silent payments. The id of an event is that of the last `ChainTip`, which comes after all changes
-//! of its block, so a client that comes back with it misses nothing. It may be announced again what was unconfirmed.
+//! such as those of silent payments. A position comes after all changes of its
+//! block, so a client that comes back with it misses nothing. It may be announced again what was unconfirmed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{Height, ScriptHash, Snapshot, Touched, Update};
 use birdhouse_net::{Meter, PING_WORK};
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
 use hyper::StatusCode;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
@@ -22,16 +24,16 @@ use crate::api::change::{self, Change, Difference, Scripts};
 use crate::api::failure::Failure;
 use crate::api::history;
 use crate::api::invoice_book::StateChange;
+use crate::api::item::Item;
 use crate::api::payments;
 use crate::api::service::Service;
 use crate::api::wallets::Following;
-use crate::api::wish::{Synced, Wish};
+use crate::api::wish::{Feed, Synced, Wish};
 use crate::invoice::InvoiceId;
 use crate::limits::API_PORTION;
 
-/// Interval of comments while nothing happens: they find out if the client is still there.
+/// Interval of signs of life while nothing happens: they find out if the client is still there.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(20);
-const ALIVE: &str = ": alive\n\n";
 
 /// Checks that a cursor is of the chain.
 ///
@@ -56,8 +58,22 @@ pub(super) struct Caller {
     pub(super) stopped: watch::Receiver<()>,
 }
 
+/// Opens a stream. Polling it for the next items may be given up at any time: nothing is lost.
+pub(super) fn open(caller: Caller, feed: Feed) -> BoxStream<'static, Vec<Item>> {
+    match feed {
+        Feed::Changes(wish, synced) => stream::unfold(Changes::begin(caller, wish, synced), async |mut changes| {
+            Some((changes.next().await?, changes))
+        })
+        .boxed(),
+        Feed::Invoices(id) => {
+            stream::unfold(Invoices::begin(caller, id), async |mut invoices| Some((invoices.next().await?, invoices)))
+                .boxed()
+        }
+    }
+}
+
 /// A stream of changes.
-pub(super) struct Changes {
+struct Changes {
     caller: Caller,
     wish: Wish,
     synced: Option<Synced>,
@@ -75,7 +91,7 @@ enum Part {
 }
 
 /// A stream of invoices.
-pub(super) struct Invoices {
+struct Invoices {
     caller: Caller,
     id: Option<InvoiceId>,
     reported: broadcast::Receiver<StateChange>,
@@ -86,24 +102,22 @@ pub(super) struct Invoices {
 
 impl Changes {
     /// Begins with what is unknown to the client.
-    pub(super) fn begin(caller: Caller, wish: Wish, synced: Option<Synced>) -> Self {
+    fn begin(caller: Caller, wish: Wish, synced: Option<Synced>) -> Self {
         Self { caller, wish, synced, known: None, waiting: VecDeque::new() }
     }
 
-    /// Waits for the next events; `None` ends the stream.
-    pub(super) async fn next(&mut self) -> Option<String> {
+    /// Waits for the next items; `None` ends the stream.
+    async fn next(&mut self) -> Option<Vec<Item>> {
         loop {
             if let Some(part) = self.waiting.pop_front() {
-                let text = self.send(&part).await?;
-                if text.is_empty() {
+                let items = self.items(&part).await?;
+                if items.is_empty() {
                     continue;
                 }
-                return charged(&self.caller.meter, text);
+                return charged(&self.caller.meter, items);
             }
             let Some(known) = &mut self.known else {
-                self.first().await?;
-                // An answer begins with its head: the client knows that it listens from now on.
-                return Some(": begun\n\n".into());
+                return self.first().await;
             };
             let service = Arc::clone(&self.caller.service);
             let (at, scripts) = tokio::select! {
@@ -116,7 +130,7 @@ impl Changes {
                     }
                     Err(RecvError::Closed) => return None,
                 },
-                () = sleep(ALIVE_INTERVAL) => return charged(&self.caller.meter, ALIVE.into()),
+                () = sleep(ALIVE_INTERVAL) => return charged(&self.caller.meter, vec![Item::Alive]),
                 _ = self.caller.stopped.changed() => return None,
             };
             let found = service.wallets.found_since(known.found);
@@ -129,19 +143,24 @@ impl Changes {
         }
     }
 
-    /// Begins at the current snapshot, with all changes since the client's cursor.
-    async fn first(&mut self) -> Option<()> {
+    /// Begins at the current snapshot, with all changes since the client's cursor. Without one, the client is told
+    /// where it begins.
+    async fn first(&mut self) -> Option<Vec<Item>> {
         let following = self.caller.service.wallets.follow()?;
+        let at = Arc::clone(&following.at);
+        let mut items = vec![Item::Begun];
         if let Some(synced) = self.synced {
-            let (service, at) = (Arc::clone(&self.caller.service), Arc::clone(&following.at));
+            let service = Arc::clone(&self.caller.service);
             let scripts = service.book().scripthashes();
             let from = Height(synced.height.saturating_add(1));
             let read = || history::entries(&at, &scripts, from).map_err(Failure::from);
             let changed = service.read(&self.caller.meter, read).await.ok()?;
             self.enqueue(Difference { changed, tip: Some(at.tip()), ..Difference::default() });
+        } else {
+            items.push(Item::Position(at.tip()));
         }
         self.known = Some(following);
-        Some(())
+        Some(items)
     }
 
     fn enqueue(&mut self, Difference { reorg, gone, changed, tip }: Difference) {
@@ -152,26 +171,27 @@ impl Changes {
         self.waiting.extend(tip.map(Part::Tip));
     }
 
-    /// Returns the events of a part; `None` if it cannot be read, which ends the stream: the client comes back.
-    async fn send(&mut self, part: &Part) -> Option<String> {
+    /// Returns the items of a part; `None` if it cannot be read, which ends the stream: the client comes back.
+    async fn items(&mut self, part: &Part) -> Option<Vec<Item>> {
         match part {
-            Part::Changes(changes) => Some(self.events(changes)),
+            Part::Changes(changes) => Some(self.asked(changes)),
             Part::Tip(block) => {
                 let tip = Change::ChainTip(*block);
-                let id = format!("id:{}:{}\n", block.height.0, block.hash);
-                Some(if self.wish.has(&tip) { id + &event(&tip.to_json()) } else { String::new() })
+                let item = if self.wish.has(&tip) { Item::Tip(*block, tip.to_json()) } else { Item::Position(*block) };
+                Some(vec![item])
             }
             Part::Entries(entries) => {
                 let (service, at) = (Arc::clone(&self.caller.service), Arc::clone(&self.known.as_ref()?.at));
                 let read = || read_changes(&service, &at, entries);
                 let changes = service.read(&self.caller.meter, read).await.ok()?;
-                Some(self.events(&changes))
+                Some(self.asked(&changes))
             }
         }
     }
 
-    fn events(&self, changes: &[Change]) -> String {
-        changes.iter().filter(|change| self.wish.has(change)).map(|change| event(&change.to_json())).collect()
+    fn asked(&self, changes: &[Change]) -> Vec<Item> {
+        let asked = changes.iter().filter(|change| self.wish.has(change));
+        asked.map(|change| Item::Event(change.to_json())).collect()
     }
 }
 
@@ -201,23 +221,23 @@ fn read_changes(service: &Service, at: &Snapshot, entries: &[history::Entry]) ->
 
 impl Invoices {
     /// Begins with the state of one invoice, if it is about one.
-    pub(super) fn begin(caller: Caller, id: Option<InvoiceId>) -> Self {
+    fn begin(caller: Caller, id: Option<InvoiceId>) -> Self {
         let reported = caller.service.invoices.reported();
         Self { caller, id, reported, has_begun: false }
     }
 
-    /// Waits for the next events; `None` ends the stream.
-    pub(super) async fn next(&mut self) -> Option<String> {
+    /// Waits for the next items; `None` ends the stream.
+    async fn next(&mut self) -> Option<Vec<Item>> {
         if !std::mem::replace(&mut self.has_begun, true) {
             return match self.id {
                 Some(id) => self.event(id).await,
-                None => Some(": begun\n\n".into()),
+                None => Some(vec![Item::Begun]),
             };
         }
         loop {
             let reported = tokio::select! {
                 reported = self.reported.recv() => reported,
-                () = sleep(ALIVE_INTERVAL) => return charged(&self.caller.meter, ALIVE.into()),
+                () = sleep(ALIVE_INTERVAL) => return charged(&self.caller.meter, vec![Item::Alive]),
                 _ = self.caller.stopped.changed() => return None,
             };
             match reported {
@@ -229,7 +249,7 @@ impl Invoices {
         }
     }
 
-    async fn event(&self, id: InvoiceId) -> Option<String> {
+    async fn event(&self, id: InvoiceId) -> Option<Vec<Item>> {
         let service = &self.caller.service;
         let at = service.index.snapshot().ok()?;
         let now = (service.settings.clock)();
@@ -239,17 +259,13 @@ impl Invoices {
             Ok(Some(payments::json(&at, &invoice, &paid, now)))
         };
         let invoice = service.read(&self.caller.meter, read).await.ok()??;
-        charged(&self.caller.meter, event(&json!({ "category": "Invoice", "params": [invoice] })))
+        let event = json!({ "category": "Invoice", "params": [invoice] });
+        charged(&self.caller.meter, vec![Item::Event(event)])
     }
 }
 
-fn event(data: &serde_json::Value) -> String {
-    format!("data:{data}\n\n")
-}
-
 /// Charges a client for what it is sent. One that has used its share comes back.
-fn charged(meter: &Meter, text: String) -> Option<String> {
-    meter.notified(text.len());
+fn charged(meter: &Meter, items: Vec<Item>) -> Option<Vec<Item>> {
     meter.charge(PING_WORK, Instant::now()).ok()?;
-    Some(text)
+    Some(items)
 }

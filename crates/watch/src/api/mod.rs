@@ -5,7 +5,8 @@
 //! too. Invoices, labels and pages are additions.
 //!
 //! A request passes `entrance` (bounds, token), `routes`, and an endpoint, which answers from one snapshot. `change`
-//! has the difference of two snapshots; `feed` sends it. `invoice_book` makes invoices and follows them.
+//! has the difference of two snapshots; `feed` makes items of it, which leave as server-sent events or by `socket`.
+//! `invoice_book` makes invoices and follows them.
 //!
 //! Invariants: every answer but the page of an invoice needs the token; what a client asks for is not logged; a stream
 //! misses nothing over a restart, a reorg, or its own slowness.
@@ -20,12 +21,14 @@ mod failure;
 mod feed;
 mod history;
 mod invoice_book;
+mod item;
 mod params;
 mod parts;
 mod payments;
 mod reply;
 mod routes;
 mod service;
+mod socket;
 mod wallets;
 mod wish;
 

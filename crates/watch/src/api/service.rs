@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use birdhouse_chain::source::{BlockPart, Node};
 use birdhouse_chain::{Index, Snapshot};
-use birdhouse_net::{Connections, Meter, Reads, Registry, SeatCounters, offload};
+use birdhouse_net::{Connections, Meter, PartialMessages, Reads, Registry, SeatCounters, offload};
 use bitcoin::Network;
 use tokio::time::timeout;
 
@@ -15,7 +15,10 @@ use crate::api::params::Params;
 use crate::api::wallets::{Book, Wallets};
 use crate::error::Result;
 use crate::invoice::BeyondGap;
-use crate::limits::{API_FETCH_PATIENCE, API_FETCHED_PARTS_MAX, API_FETCHES_MAX, API_NODE_PATIENCE};
+use crate::limits::{
+    API_CONNECTIONS_MAX, API_FETCH_PATIENCE, API_FETCHED_PARTS_MAX, API_FETCHES_MAX, API_NODE_PATIENCE,
+    API_SOCKET_MESSAGE_BYTES_MAX,
+};
 use crate::state::State;
 
 /// Settings of the API.
@@ -44,6 +47,8 @@ pub(super) struct Service {
     pub(super) invoices: Arc<InvoiceBook>,
     pub(super) settings: Settings,
     pub(super) registry: Arc<Registry>,
+    /// Memory for messages of WebSockets that are not whole.
+    pub(super) partial: PartialMessages,
     /// Connections that found no seat or had to leave theirs.
     pub(super) refused: Arc<SeatCounters>,
 }
@@ -95,7 +100,8 @@ impl Service {
     ) -> Result<Self> {
         let invoices = Arc::new(InvoiceBook::open(state.clone(), settings.beyond_gap)?);
         let registry = Registry::new(birdhouse_clients::ClientKeying::default(), settings.connections.clone());
-        Ok(Self { index, node, wallets, state, invoices, settings, registry, refused: Arc::default() })
+        let partial = PartialMessages::new(API_CONNECTIONS_MAX * API_SOCKET_MESSAGE_BYTES_MAX);
+        Ok(Self { index, node, wallets, state, invoices, settings, registry, partial, refused: Arc::default() })
     }
 
     pub(super) fn book(&self) -> Book<'_> {

@@ -9,6 +9,7 @@ mod routes;
 #[path = "../../../electrum/tests/electrum/silent_sender.rs"]
 #[expect(dead_code, reason = "the tests of the Electrum protocol use all of it")]
 mod silent_sender;
+mod sockets;
 #[path = "../watch/spscan.rs"]
 mod spscan;
 mod stream;

@@ -412,8 +412,18 @@ impl Listening {
         loop {
             match self.line().split_once(':') {
                 Some(("id", value)) => value.clone_into(&mut id),
+                None => id.clear(),
                 Some(("data", data)) => return Event { id, data: serde_json::from_str(data).unwrap() },
                 _ => {}
+            }
+        }
+    }
+
+    /// The next position, of an event or alone.
+    pub(crate) fn position(&mut self) -> String {
+        loop {
+            if let Some(position) = self.line().strip_prefix("id:") {
+                return position.to_owned();
             }
         }
     }

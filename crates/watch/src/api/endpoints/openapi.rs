@@ -49,6 +49,10 @@ fn operation(route: &Route) -> Value {
     if route.method == Method::POST {
         operation["requestBody"] = json!({ "required": true, "content": { "application/json": {} } });
     }
+    if media == EVENTS {
+        let description = "The same as messages of a WebSocket, for a request that asks for one.";
+        operation["responses"]["101"] = json!({ "description": description });
+    }
     if route.access == Access::Open {
         operation["security"] = json!([]);
     }
@@ -72,6 +76,8 @@ mod tests {
             assert!(ids.insert(operation["operationId"].to_string()), "{}", route.path);
             assert!(!route.media.is_empty() && !route.summary.contains('\n'), "{}", route.path);
         }
+        assert!(document["paths"]["/stream"]["get"]["responses"]["101"]["description"].is_string());
+        assert!(document["paths"]["/wallets"]["get"]["responses"].get("101").is_none());
         assert_eq!(document["paths"]["/pay/{id}"]["get"]["security"], json!([]));
         assert!(document["paths"]["/invoices"]["get"].get("security").is_none());
     }
