@@ -31,7 +31,7 @@ use crate::api::feed::{self, Caller};
 use crate::api::item::Item;
 use crate::api::params::{Params, query_pairs};
 use crate::api::reply::{Content, NextPiece, Reply, TEXT};
-use crate::api::routes::{self, Access, Found, NotFound, Route};
+use crate::api::routes::{self, Access, Found, NotFound, Route, Sender};
 use crate::api::service::{Question, Service};
 use crate::api::socket::{self, Switching};
 use crate::api::wish::Feed;
@@ -40,14 +40,15 @@ use crate::limits::{
     API_HEAD_TIMEOUT, API_WRITE_TIMEOUT,
 };
 
-/// Headers of every answer: nothing is kept, framed, guessed or shown to other sites.
+/// Headers of every answer: nothing is kept, framed, guessed or shown to other sites. With `no-referrer` a browser
+/// would send a form without its origin.
 const HEADERS: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
+    (header::REFERRER_POLICY, "same-origin"),
     (
         header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     ),
 ];
 
@@ -233,7 +234,7 @@ fn check_origin(route: &Route, headers: &HeaderMap) -> Result<(), Failure> {
     let page = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
     let is_own = page.is_some_and(|page| headers.get(header::HOST).is_some_and(|host| host == page));
     // A browser lets every page read a WebSocket.
-    let may_be_own = route.method == Method::GET;
+    let may_be_own = route.method == Method::GET || route.sender == Sender::OwnPage;
     if is_own && may_be_own { Ok(()) } else { refused() }
 }
 

@@ -15,6 +15,15 @@ pub(super) enum Access {
     Open,
 }
 
+/// Those whose orders are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sender {
+    /// Programs. A browser adds the password to what any page sends, so no page is one.
+    Program,
+    /// Programs, and pages of this server.
+    OwnPage,
+}
+
 /// One endpoint.
 #[derive(Debug)]
 pub(super) struct Route {
@@ -23,6 +32,7 @@ pub(super) struct Route {
     pub(super) path: &'static str,
     pub(super) lane: Lane,
     pub(super) access: Access,
+    pub(super) sender: Sender,
     pub(super) endpoint: fn(&Question<'_>) -> Answer,
     /// Media type of its answer.
     pub(super) media: &'static str,
@@ -42,7 +52,8 @@ impl Route {
         summary: &'static str,
     ) -> Self {
         let media = super::reply::JSON;
-        Self { method, path, lane: Lane::Index, access: Access::Token, endpoint, media, summary }
+        let (lane, access, sender) = (Lane::Index, Access::Token, Sender::Program);
+        Self { method, path, lane, access, sender, endpoint, media, summary }
     }
 
     pub(super) const fn post(path: &'static str, endpoint: fn(&Question<'_>) -> Answer, summary: &'static str) -> Self {
@@ -58,6 +69,12 @@ impl Route {
     /// Sets the media type of its answer.
     pub(super) const fn with(mut self, media: &'static str) -> Self {
         self.media = media;
+        self
+    }
+
+    /// Takes it from pages of this server, too.
+    pub(super) const fn from_own_page(mut self) -> Self {
+        self.sender = Sender::OwnPage;
         self
     }
 

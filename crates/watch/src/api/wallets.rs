@@ -41,6 +41,11 @@ pub trait Wallets: Send + Sync {
         let _ = seq;
     }
 
+    /// Returns the URL of an explorer, below which the page of a transaction is `/tx/<txid>`.
+    fn explorer(&self) -> Option<String> {
+        None
+    }
+
     /// Begins to follow the chain as the watches know it; `None` without an index.
     fn follow(&self) -> Option<Following>;
 
@@ -208,7 +213,7 @@ impl Branch {
 }
 
 /// Branches of one form of addresses: those that receive, and those of change.
-const BRANCHES_OF_A_FORM: usize = 2;
+pub(super) const BRANCHES_OF_A_FORM: usize = 2;
 
 /// All branches at one moment.
 pub(super) struct Book<'a> {
@@ -263,6 +268,11 @@ impl<'a> Book<'a> {
     /// Returns true for a script of this watch.
     pub(super) fn is_of(&self, scripthash: &ScriptHash, watch: &str) -> bool {
         self.wallets.origin(scripthash).is_some_and(|origin| origin.watch.as_str() == watch)
+    }
+
+    /// Returns the branch and number of a watched script.
+    pub(super) fn origin(&self, scripthash: &ScriptHash) -> Option<Origin> {
+        self.wallets.origin(scripthash)
     }
 
     pub(super) fn scripthashes(&self) -> Vec<ScriptHash> {

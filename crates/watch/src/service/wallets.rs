@@ -56,6 +56,10 @@ impl Wallets for Watches {
             .unwrap_or_default()
     }
 
+    fn explorer(&self) -> Option<String> {
+        self.file().explorer
+    }
+
     fn appended(&self, seq: u64) {
         if let Some(running) = self.running() {
             running.announce(seq);
