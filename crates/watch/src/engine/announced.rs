@@ -39,12 +39,13 @@ pub(super) fn digest(all: &[Announced]) -> Announced {
     let mut counted = BTreeSet::new();
     let is_here = |announced: &&Announced| matches!(announced.kind, NoticeKind::Seen | NoticeKind::Confirmed { .. });
     let is_new = |announced: &&Announced| announced.subject == Subject::Payment && is_here(announced);
+    let mut is_partial = false;
     for announced in all.iter().filter(is_new).filter(|announced| counted.insert(announced.txid)) {
+        is_partial |= announced.lines.is_partial;
         amounts.received += announced.lines.amounts.received;
         amounts.spent += announced.lines.amounts.spent;
     }
     let transactions = u32::try_from(txids.len()).unwrap_or(u32::MAX);
-    let is_partial = all.iter().any(|announced| announced.lines.is_partial);
     let lines = Lines { amounts, is_partial, ..Lines::default() };
     digest_of(NoticeKind::Digest { transactions, is_past: false }, lines)
 }
@@ -100,5 +101,18 @@ mod tests {
         ];
         let Announced { kind, lines, .. } = digest(&all);
         assert_eq!((kind, lines.amounts.received), (NoticeKind::Digest { transactions: 4, is_past: false }, 50));
+    }
+
+    /// What was announced before was an alarm then, and what is gone spends nothing.
+    #[test]
+    fn a_part_of_a_digest_is_unknown_only_where_its_sums_are() {
+        let partial = |subject, kind| {
+            let mut one = Announced { subject, ..announced(1, kind, 50) };
+            one.lines.is_partial = true;
+            digest(&[one, announced(2, NoticeKind::Seen, 7)]).lines.is_partial
+        };
+        assert!(partial(Subject::Payment, NoticeKind::Seen));
+        assert!(!partial(Subject::OfKnown, NoticeKind::Confirmed { confirmations: 1 }));
+        assert!(!partial(Subject::OfKnown, NoticeKind::Dropped));
     }
 }

@@ -86,10 +86,10 @@ impl Notice {
 }
 
 impl Notice {
-    /// True for a spend from a cold wallet that is not taken back, nor of the past, and for a transaction that may be
-    /// one: a part of it is unknown.
+    /// True for a spend from a cold wallet that is not taken back, nor of the past, and for what may be one: a part of
+    /// it is unknown.
     pub(crate) fn is_alarm(&self) -> bool {
-        let may_spend = self.amounts.spent > 0 || self.is_partial && self.txid.is_some();
+        let may_spend = self.amounts.spent > 0 || self.is_partial;
         self.is_cold
             && may_spend
             && matches!(

@@ -78,7 +78,7 @@ fn line(notice: &Notice, amounts: impl Fn(&Amounts) -> String, balance: impl Fn(
         NoticeKind::Replaced { by } => format!("{what} was replaced by txid {by}"),
         NoticeKind::Dropped => format!("{what} left the mempool unconfirmed"),
         NoticeKind::Reorganised => format!("{what} was taken back by a reorg"),
-        NoticeKind::Digest { transactions, .. } if notice.amounts == Amounts::default() => {
+        NoticeKind::Digest { transactions, .. } if notice.amounts == Amounts::default() && !is_unknown => {
             format!("{transactions} known transactions changed")
         }
         NoticeKind::Digest { transactions, .. } => format!("{what} in {transactions} transactions"),
@@ -90,7 +90,8 @@ fn line(notice: &Notice, amounts: impl Fn(&Amounts) -> String, balance: impl Fn(
     let mut line = format!("{}: {text}", notice.watch);
     if !matches!(notice.kind, NoticeKind::Test | NoticeKind::Health(_)) {
         if notice.is_partial {
-            line.push_str(", a part of the transaction is no longer known");
+            let whole = if notice.txid.is_some() { "the transaction" } else { "these transactions" };
+            let _ = write!(line, ", a part of {whole} is no longer known");
         }
         line.push_str(&balance(notice));
     }
@@ -171,6 +172,26 @@ mod tests {
         let message = render(&known, None);
         assert!(message.line.contains("number 1: 60 known transactions changed, balance"), "{}", message.line);
         assert_eq!(message.priority, Priority::Usual);
+    }
+
+    /// Beside a pruned node a payment whose inputs are unknown may be a spend, whatever it paid.
+    #[test]
+    fn a_digest_of_a_cold_watch_with_a_part_unknown_is_an_alarm() {
+        let digest = |is_past, received| {
+            let kind = NoticeKind::Digest { transactions: 60, is_past };
+            Notice { is_cold: true, is_partial: true, txid: None, ..payment(kind, received, 0) }
+        };
+        for received in [0, 400] {
+            let message = render(&digest(false, received), None);
+            let title = "number 1 may have been spent from";
+            assert_eq!((message.priority, message.title.as_str()), (Priority::Alarm, title), "{received}");
+            assert!(!message.line.contains("known transactions changed"), "{}", message.line);
+            assert_eq!(render(&digest(true, received), None).priority, Priority::Usual);
+            let usual = Notice { is_cold: false, ..digest(false, received) };
+            assert_eq!(render(&usual, None).priority, Priority::Usual);
+        }
+        let message = render(&digest(false, 0), None);
+        assert!(message.line.starts_with("number 1: an unknown amount in 60 transactions"), "{}", message.line);
     }
 
     #[test]
