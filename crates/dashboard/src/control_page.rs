@@ -17,6 +17,8 @@ pub struct Control<'a> {
     pub deep_reorg: Option<&'a str>,
     /// The relay is on.
     pub has_relay: bool,
+    /// The server may watch wallets of the operator.
+    pub has_watches: bool,
     /// Connections of clients, the oldest first.
     pub connections: &'a [ConnectionLine],
     /// Connections that are not in the list.
@@ -68,6 +70,7 @@ pub fn control_page(control: &Control<'_>) -> String {
         control.network,
         &html! {
             h1 { "Control" }
+            @if control.has_watches { p { a href="/watches" { "Watched wallets and channels" } } }
             @if control.has_relay { p { a href="/reports" { "Reports to the relay" } } }
             @match control.commands {
                 Commands::Off => (typed(control)),
@@ -82,8 +85,27 @@ pub fn control_page(control: &Control<'_>) -> String {
     )
 }
 
-/// Returns the page of a command's outcome.
-pub fn outcome_page(command: &str, outcome: &Outcome) -> String {
+/// The page with the form of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FormPage {
+    /// `/control`.
+    Control,
+    /// `/watches`.
+    Watches,
+}
+
+impl FormPage {
+    /// Returns the link back to it.
+    fn link(self) -> Markup {
+        match self {
+            Self::Control => html! { a href="/control" { "Back to the commands" } },
+            Self::Watches => html! { a href="/watches" { "Back to the watches" } },
+        }
+    }
+}
+
+/// Returns the page of a command's outcome. `command` is the one to type for the same.
+pub fn outcome_page(command: &str, page: FormPage, outcome: &Outcome) -> String {
     let (title, class, text) = match outcome {
         Outcome::Done(answer) => ("Done", "good", answer),
         Outcome::Failed(reason) => ("Not done", "bad", reason),
@@ -94,10 +116,10 @@ pub fn outcome_page(command: &str, outcome: &Outcome) -> String {
         &html! {
             h1 { (title) }
             section.card.(class) aria-label="Outcome" role="status" {
-                p { "birdhouse ctl " (command) }
+                p { (command) }
                 (code(text, "Answer"))
             }
-            p { a href="/control" { "Back to the commands" } }
+            p { (page.link()) }
         },
     )
 }

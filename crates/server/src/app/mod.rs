@@ -78,7 +78,7 @@ impl App {
             bitcoin: bitcoin.map(Arc::new),
             services,
             replicas,
-            ops: ops::Plan::of(options),
+            ops: ops::Plan::of(options)?,
             onion: Onion::plan(options)?,
             public,
             relay_urls: options.relay_url.clone().unwrap_or_default(),

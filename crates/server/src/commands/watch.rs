@@ -1,12 +1,10 @@
 //! `birdhouse watch`: changes the watch file, and asks a running server what it knows.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use birdhouse_watch::{Source, WatchFile};
-use bitcoin::Network;
+use birdhouse_watch::{NewWatch, WatchFile};
 
 use super::Form;
 use super::ctl;
@@ -24,16 +22,9 @@ pub(crate) fn run(options: &Options, command: WatchCommand) -> Result<ExitCode> 
         WatchCommand::Export => export(options),
         WatchCommand::Add { name, source, channels, confirmations, cold } => {
             let network = app::network(options)?;
-            let source = read_source(source)?;
-            let mut table = format!("[[watch]]\nname = {}\n{}\n", quoted(&name), source_line(&source, network)?);
-            writeln!(table, "confirmations = {confirmations:?}")?;
-            if cold {
-                table += "cold = true\n";
-            }
-            let channels: Vec<String> = channels.iter().map(|name| quoted(name)).collect();
-            writeln!(table, "channels = [{}]", channels.join(", "))?;
+            let new = NewWatch { name, source: read_source(source)?, channels, confirmations, is_cold: cold };
             let path = own_file(options)?;
-            WatchFile::append(&path, &table, network)?;
+            WatchFile::add(&path, &new, network)?;
             println!("added the watch to {}", path.display());
             reload(&folder)
         }
@@ -69,30 +60,6 @@ fn read_source(source: String) -> Result<String> {
         bail!("other users see the arguments of a program: give - and write the key to standard input");
     }
     Ok(source)
-}
-
-/// A text of TOML.
-fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
-}
-
-/// Returns the key and value that name the scripts of a source.
-fn source_line(text: &str, network: Network) -> Result<String> {
-    let text = text.trim();
-    let is_hex = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let (key, source) = if text.starts_with("sp(") || text.contains("spscan1") || text.contains("spspend1") {
-        ("silent-payment", Source::SilentPayment(text.to_owned()))
-    } else if text.split_once(':').is_some_and(|(txid, _)| txid.len() == 64) {
-        ("outpoint", Source::Outpoint(text.to_owned()))
-    } else if is_hex {
-        ("script", Source::Script(text.to_owned()))
-    } else {
-        ("descriptor", Source::Descriptor(text.to_owned()))
-    };
-    if let Err(mistake) = source.check(network) {
-        bail!("failed to add the watch: {mistake}");
-    }
-    Ok(format!("{key} = {}", quoted(text)))
 }
 
 fn reload(folder: &Path) -> Result<ExitCode> {

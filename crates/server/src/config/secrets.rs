@@ -74,46 +74,74 @@ pub(crate) fn of_replicas(options: &Options) -> Result<Option<String>> {
     options.replica_secret_file.as_deref().map(read).transpose()
 }
 
-/// Returns the token of the API for programs: that of the file that the settings name, else that of a file in the data
-/// folder, which is made if there is none. Only its owner may read it.
+/// The file with the token of the API for programs.
+#[derive(Debug, Clone)]
+pub(crate) struct TokenFile {
+    path: PathBuf,
+    origin: TokenOrigin,
+}
+
+/// The one who makes the token.
+#[derive(Debug, Clone, Copy)]
+enum TokenOrigin {
+    Operator,
+    /// The server, at first use.
+    Server,
+}
+
+impl TokenFile {
+    /// Returns the file that the settings name, else one in the data folder.
+    ///
+    /// # Errors
+    /// The data folder is unknown.
+    pub(crate) fn of(options: &Options) -> Result<Self> {
+        Ok(match &options.watch_api_token_file {
+            Some(path) => Self { path: path.clone(), origin: TokenOrigin::Operator },
+            None => Self { path: options.data_dir()?.join(watch_files::API_TOKEN), origin: TokenOrigin::Server },
+        })
+    }
+
+    /// Returns the token. A file in the data folder is made if there is none. Only its owner may read it.
+    ///
+    /// # Errors
+    /// The file can be read by others, holds no token, or can neither be read nor made.
+    pub(crate) fn token(&self) -> Result<Token> {
+        if matches!(self.origin, TokenOrigin::Server) {
+            make_token(&self.path)?;
+        }
+        self.read()
+    }
+
+    /// Checks the token as [`Self::token`] does, and makes none.
+    ///
+    /// # Errors
+    /// The file can be read by others, holds no token, or cannot be read.
+    pub(crate) fn check(&self) -> Result<()> {
+        let is_made_at_start = matches!(self.origin, TokenOrigin::Server) && !self.path.exists();
+        if is_made_at_start { Ok(()) } else { self.read().map(drop) }
+    }
+
+    fn read(&self) -> Result<Token> {
+        let path = &self.path;
+        let mode =
+            fs::metadata(path).with_context(|| format!("failed to read {}", path.display()))?.permissions().mode();
+        ensure!(mode.trailing_zeros() >= 6, "others may read the token in {0}; run `chmod 600 {0}`", path.display());
+        let token = Token::new(&read(path)?);
+        token.with_context(|| {
+            format!(
+                "failed to use the token in {}: it needs {TOKEN_CHARS_MIN} characters at least, without spaces",
+                path.display()
+            )
+        })
+    }
+}
+
+/// Returns the token of the API for programs.
 ///
 /// # Errors
-/// The file can be read by others, holds no token, or can neither be read nor made.
+/// See [`TokenFile::token`].
 pub(crate) fn watch_api_token(options: &Options) -> Result<Token> {
-    let path = token_file(options)?;
-    if options.watch_api_token_file.is_none() {
-        make_token(&path)?;
-    }
-    read_token(&path)
-}
-
-/// Checks the token of the API for programs as [`watch_api_token`] does, and makes none.
-///
-/// # Errors
-/// The file can be read by others, holds no token, or cannot be read.
-pub(crate) fn check_watch_api_token(options: &Options) -> Result<()> {
-    let path = token_file(options)?;
-    let is_made_at_start = options.watch_api_token_file.is_none() && !path.exists();
-    if is_made_at_start { Ok(()) } else { read_token(&path).map(drop) }
-}
-
-fn token_file(options: &Options) -> Result<PathBuf> {
-    match &options.watch_api_token_file {
-        Some(path) => Ok(path.clone()),
-        None => Ok(options.data_dir()?.join(watch_files::API_TOKEN)),
-    }
-}
-
-fn read_token(path: &Path) -> Result<Token> {
-    let mode = fs::metadata(path).with_context(|| format!("failed to read {}", path.display()))?.permissions().mode();
-    ensure!(mode.trailing_zeros() >= 6, "others may read the token in {0}; run `chmod 600 {0}`", path.display());
-    let token = Token::new(&read(path)?);
-    token.with_context(|| {
-        format!(
-            "failed to use the token in {}: it needs {TOKEN_CHARS_MIN} characters at least, without spaces",
-            path.display()
-        )
-    })
+    TokenFile::of(options)?.token()
 }
 
 /// Makes a file with a random token, if there is none.

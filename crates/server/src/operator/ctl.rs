@@ -185,7 +185,7 @@ async fn with_pruner<T: Serialize>(
 }
 
 /// Executes what takes long, on a thread of its own that ends with the process.
-async fn at_length(work: impl FnOnce() -> Result<Value> + Send + 'static) -> Answer {
+pub(super) async fn at_length(work: impl FnOnce() -> Result<Value> + Send + 'static) -> Answer {
     let (done, answer) = oneshot::channel();
     std::thread::spawn(move || {
         // Nobody waits for it any more.

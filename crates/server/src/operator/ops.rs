@@ -6,6 +6,7 @@ mod form;
 mod guard;
 mod pages;
 mod response;
+mod wallets;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ use tokio::time::timeout;
 use self::guard::Guard;
 use self::pages::{Dashboard, Reply};
 use self::response::response;
+use self::wallets::Wallets;
 use crate::config::{Options, Switch};
 use crate::operator::control::Control;
 use crate::operator::metrics;
@@ -65,15 +67,21 @@ pub(crate) struct Plan {
     hosts: Vec<String>,
     /// Browsers may use the commands of `birdhouse ctl`.
     commands: Switch,
+    /// Access to the page of watched wallets.
+    wallets: Wallets,
 }
 
 impl Plan {
     /// Returns the listener of the settings; `None` if they have none.
-    pub(crate) fn of(options: &Options) -> Option<Self> {
-        let addr = options.ops_addr?;
+    ///
+    /// # Errors
+    /// The data folder is unknown.
+    pub(crate) fn of(options: &Options) -> Result<Option<Self>> {
+        let Some(addr) = options.ops_addr else { return Ok(None) };
         let usual = if addr.ip().is_loopback() { Switch::On } else { Switch::Off };
         let commands = options.ops_control.unwrap_or(usual);
-        Some(Self { addr, hosts: options.ops_host.clone().unwrap_or_default(), commands })
+        let wallets = Wallets::of(options, addr.ip())?;
+        Ok(Some(Self { addr, hosts: options.ops_host.clone().unwrap_or_default(), commands, wallets }))
     }
 }
 
@@ -88,7 +96,7 @@ pub(crate) async fn bind(plan: &Plan) -> Result<Bound> {
     let addr = plan.addr;
     let listener = bind::listen("ops-addr", addr).await?;
     tracing::info!(addr = %listener.local_addr()?, "serving metrics and health");
-    let dashboard = Arc::new(Dashboard::new(Guard::new(plan.hosts.clone())?, plan.commands));
+    let dashboard = Arc::new(Dashboard::new(Guard::new(plan.hosts.clone())?, plan.commands, plan.wallets.clone()));
     Ok(Bound { listener, dashboard })
 }
 
@@ -160,7 +168,7 @@ async fn command(request: Request<Incoming>, control: &Arc<Control>, dashboard: 
         return response(StatusCode::BAD_REQUEST, TEXT, "the form is too large, or did not arrive in time\n".into());
     };
     let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-    let Reply { response, stops } = dashboard.post(parts.uri.path(), &parts.headers, &body, control);
+    let Reply { response, stops } = dashboard.post(parts.uri.path(), &parts.headers, &body, control).await;
     if stops {
         let control = Arc::clone(control);
         tokio::spawn(async move {

@@ -224,7 +224,7 @@ fn endpoints(shown: &Shown) -> Vec<Endpoint> {
 }
 
 /// Returns the addresses of the other services.
-fn links(shown: &Shown) -> Vec<Link> {
+pub(super) fn links(shown: &Shown) -> Vec<Link> {
     let other = |one: &BoundListener| welcome::Other {
         serves: one.serves,
         scheme: welcome::scheme(&one.transport),

@@ -18,7 +18,7 @@ pub(crate) const ELECTRUM: &str = "the Electrum protocol";
 pub(crate) const RELAY: &str = "the relay";
 pub(crate) const REST: &str = "the REST API";
 pub(super) const PRIVATE_REST: &str = "the REST API with /internal";
-pub(super) const WATCH_API: &str = "watched wallets and invoices for programs";
+pub(crate) const WATCH_API: &str = "watched wallets and invoices for programs";
 pub(crate) const EXPLORER: &str = "the explorer";
 
 /// The work of a service from start to end.

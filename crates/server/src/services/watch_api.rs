@@ -54,7 +54,7 @@ fn plans(options: &Options) -> Result<Vec<Plan<()>>> {
 
 /// Checks the settings without opening anything.
 pub(super) fn check(options: &Options) -> Result<()> {
-    if plans(options)?.is_empty() { Ok(()) } else { secrets::check_watch_api_token(options) }
+    if plans(options)?.is_empty() { Ok(()) } else { secrets::TokenFile::of(options)?.check() }
 }
 
 /// Opens the API, if the settings enable it.

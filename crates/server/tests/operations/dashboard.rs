@@ -14,8 +14,13 @@ use crate::process::{Birdhouse, PATIENCE};
 use crate::relay_client;
 
 /// Sends a request with these lines behind the first; returns head and body of the answer.
-fn ask(server: &Birdhouse, line: &str, headers: &[String], body: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(("127.0.0.1", port(server))).unwrap();
+pub(crate) fn ask(server: &Birdhouse, line: &str, headers: &[String], body: &str) -> (String, String) {
+    ask_at(port(server), line, headers, body)
+}
+
+/// Sends a request as [`ask`] does, to another listener.
+pub(crate) fn ask_at(port: u16, line: &str, headers: &[String], body: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let length = body.len();
     let head = format!("{line} HTTP/1.1\r\n{}\r\nConnection: close\r\nContent-Length: {length}", headers.join("\r\n"));
@@ -26,34 +31,34 @@ fn ask(server: &Birdhouse, line: &str, headers: &[String], body: &str) -> (Strin
     (head.to_owned(), body.to_owned())
 }
 
-fn port(server: &Birdhouse) -> u16 {
+pub(crate) fn port(server: &Birdhouse) -> u16 {
     server.port("serving metrics and health").unwrap()
 }
 
-fn own(server: &Birdhouse) -> String {
+pub(crate) fn own(server: &Birdhouse) -> String {
     format!("http://127.0.0.1:{}", port(server))
 }
 
 /// Returns the token of the forms.
-fn token(server: &Birdhouse) -> String {
+pub(crate) fn token(server: &Birdhouse) -> String {
     let page = server.get("/control").body;
     let (_, after) = page.split_once("name=\"token\" value=\"").unwrap();
     after.split('"').next().unwrap().to_owned()
 }
 
 /// Sends a form as a browser does; returns the status and the page.
-fn submit(server: &Birdhouse, command: &str, fields: &str) -> (u16, String) {
+pub(crate) fn submit(server: &Birdhouse, command: &str, fields: &str) -> (u16, String) {
     submit_as(server, command, &format!("token={}{fields}", token(server)), &own(server))
 }
 
-fn submit_as(server: &Birdhouse, command: &str, body: &str, origin: &str) -> (u16, String) {
+pub(crate) fn submit_as(server: &Birdhouse, command: &str, body: &str, origin: &str) -> (u16, String) {
     let host = format!("Host: 127.0.0.1:{}", port(server));
     let headers = [host, format!("Origin: {origin}"), "Content-Type: application/x-www-form-urlencoded".into()];
     let (head, body) = ask(server, &format!("POST /control/{command}"), &headers, body);
     (status(&head), body)
 }
 
-fn status(head: &str) -> u16 {
+pub(crate) fn status(head: &str) -> u16 {
     head.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 

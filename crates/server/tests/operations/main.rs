@@ -22,6 +22,7 @@ mod modes;
 mod newcomer;
 mod nginx;
 mod onion;
+mod own_wallets;
 mod packaged;
 mod peers;
 mod private;

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use crate::process::{Birdhouse, PATIENCE};
 
 /// The public key of BIP 32's first test vector, with the version of test networks.
-const TPUB: &str =
+pub(crate) const TPUB: &str =
     "tpubD6NzVbkrYhZ4XgiXtGrdW5XDAPFCL9h7we1vwNCpn8tGbBcgfVYjXyhWo4E1xkh56hjod1RhGjxbaTLV3X4FyWuejifB9jusQ46QzG87VKp";
 
 /// The private key of the same vector.
-const TPRV: &str =
+pub(crate) const TPRV: &str =
     "tprv8ZgxMBicQKsPd9TeAdPADNnSyH9SSUUbTVeFszDE23Ki6TBB5nCefAdHkK8Fm3qMQR6sHwA56zqRmKmxnHk37JkiFzvncDqoKmPWubu7hDF";
 
-fn list(server: &Birdhouse) -> Value {
+pub(crate) fn list(server: &Birdhouse) -> Value {
     let (done, said) = server.run("watch", &["list", "--json"]);
     assert!(done, "{said}");
     serde_json::from_str(said.lines().last().unwrap()).unwrap()
@@ -37,7 +37,7 @@ fn notices(server: &Birdhouse) -> Vec<(String, u64)> {
 }
 
 /// The first receiving script of the public key.
-fn first_script(node: &Bitcoind) -> bitcoin::ScriptBuf {
+pub(crate) fn first_script(node: &Bitcoind) -> bitcoin::ScriptBuf {
     let info = node.rpc("getdescriptorinfo", json!([format!("wpkh({TPUB}/0/*)")])).unwrap();
     let addresses = node.rpc("deriveaddresses", json!([info["descriptor"], [0, 0]])).unwrap();
     let address: bitcoin::Address<_> = addresses[0].as_str().unwrap().parse().unwrap();
@@ -121,21 +121,21 @@ fn a_watch_file_that_cannot_be_read_at_the_start_is_a_warning_until_it_can() {
 }
 
 /// Takes requests of HTTP, and answers each with 200.
-struct Receiver {
+pub(crate) struct Receiver {
     listener: std::net::TcpListener,
 }
 
 impl Receiver {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { listener: std::net::TcpListener::bind("127.0.0.1:0").unwrap() }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/hook", self.listener.local_addr().unwrap())
     }
 
     /// Returns the id and the body of the next request.
-    fn take(&self) -> (String, Value) {
+    pub(crate) fn take(&self) -> (String, Value) {
         let (mut socket, _) = self.listener.accept().unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut bytes = Vec::new();

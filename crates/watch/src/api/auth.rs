@@ -35,7 +35,7 @@ impl Token {
     }
 
     /// Returns true if the value of a request's `Authorization` has the token.
-    pub(super) fn is_in(&self, authorization: &str) -> bool {
+    pub fn is_in(&self, authorization: &str) -> bool {
         let Some((scheme, rest)) = authorization.trim().split_once(' ') else { return false };
         let rest = rest.trim();
         if scheme.eq_ignore_ascii_case("bearer") {

@@ -1,13 +1,14 @@
 //! The file on the disk: its rights, reading, and small edits.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use bitcoin::Network;
 
 use crate::error::{Error, Result};
+use crate::file::parse::FileError;
 use crate::file::settings::WatchFile;
 use crate::limits::FILE_BYTES_MAX;
 
@@ -23,19 +24,24 @@ impl WatchFile {
     /// Others may read it, it is too large, or it has a mistake.
     pub fn read(path: &Path, network: Network) -> Result<Option<Self>> {
         let Some(text) = text(path)? else { return Ok(None) };
-        let parsed = Self::parse(&text, network);
-        parsed.map(Some).map_err(|error| Error::File(format!("failed to read {}: {error}", path.display())))
+        check(path, &text, network).map(Some)
     }
 
-    /// Adds a watch or a channel, as TOML, to the end of a file, which is made if there is none. The file then has no
-    /// mistake, or is as before.
+    /// Adds a table, as TOML, to the end of a file, which is made if there is none. The file then has no mistake, or is
+    /// as before.
     ///
     /// # Errors
-    /// The file would have a mistake, or the disk fails.
-    pub fn append(path: &Path, table: &str, network: Network) -> Result<()> {
+    /// The file has a mistake, would have one, or the disk fails.
+    pub(super) fn append(path: &Path, table: &str, network: Network) -> Result<()> {
+        let _alone = alone(path)?;
         let before = text(path)?.unwrap_or_default();
+        check(path, &before, network)?;
         let separator = if before.is_empty() || before.ends_with("\n\n") { "" } else { "\n" };
-        replace(path, &format!("{before}{separator}{table}"), network)
+        let after = format!("{before}{separator}{table}");
+        // The mistake is one of the table, whose line the caller has not written.
+        let mistake = |error: FileError| Error::File(format!("failed to add the watch: {}", error.message));
+        Self::parse(&after, network).map_err(mistake)?;
+        replace(path, &after)
     }
 
     /// Removes a watch from a file, with the lines of its table. Returns false if there is none of the name.
@@ -43,11 +49,25 @@ impl WatchFile {
     /// # Errors
     /// The file has a mistake, or the disk fails.
     pub fn remove(path: &Path, name: &str, network: Network) -> Result<bool> {
+        let _alone = alone(path)?;
         let before = text(path)?.unwrap_or_default();
+        check(path, &before, network)?;
         let Some(after) = without_watch(&before, name) else { return Ok(false) };
-        replace(path, &after, network)?;
+        check(path, &after, network)?;
+        replace(path, &after)?;
         Ok(true)
     }
+}
+
+/// Waits for other edits of the file, by the server and by the command line, until the returned folder is closed.
+fn alone(path: &Path) -> Result<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = File::open(folder).map_err(|error| failed(path, &error))?;
+    if let Err(error) = folder.lock() {
+        // Network file systems may lock no folder: there nobody waits.
+        tracing::debug!(%error, "failed to lock the folder of the watch file");
+    }
+    Ok(folder)
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Error {
@@ -57,7 +77,7 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
 fn text(path: &Path) -> Result<Option<String>> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(path, &error)),
     };
     let shown = path.display();
@@ -72,9 +92,13 @@ fn text(path: &Path) -> Result<Option<String>> {
     fs::read_to_string(path).map(Some).map_err(|error| failed(path, &error))
 }
 
-/// Replaces the file as a whole, once its new text has no mistake.
-fn replace(path: &Path, text: &str, network: Network) -> Result<()> {
-    WatchFile::parse(text, network).map_err(|error| Error::File(error.to_string()))?;
+fn check(path: &Path, text: &str, network: Network) -> Result<WatchFile> {
+    let parsed = WatchFile::parse(text, network);
+    parsed.map_err(|error| Error::File(format!("failed to read {}: {error}", path.display())))
+}
+
+/// Replaces the file as a whole.
+fn replace(path: &Path, text: &str) -> Result<()> {
     let fresh = path.with_extension("toml.new");
     let write = || {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(RIGHTS).open(&fresh)?;
@@ -86,7 +110,13 @@ fn replace(path: &Path, text: &str, network: Network) -> Result<()> {
         }
         fs::rename(&fresh, path)
     };
-    write().map_err(|error| failed(path, &error))
+    write().map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Error::File(format!(
+            "failed to write {}: {error}; run `birdhouse watch` as a user who may write there",
+            path.display()
+        )),
+        _ => failed(path, &error),
+    })
 }
 
 /// Returns the text without the table `[[watch]]` of this name; `None` if there is none.
@@ -150,5 +180,21 @@ mod tests {
         assert!(!WatchFile::remove(&path, "three", Network::Regtest).unwrap());
         assert!(WatchFile::remove(&path, "one", Network::Regtest).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap().trim(), TWO.trim());
+    }
+
+    #[test]
+    fn edits_at_the_same_time_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("watches.toml");
+        let add = |number: usize| {
+            let table = format!("[[watch]]\nname = \"{number}\"\nscript = \"51\"\n");
+            WatchFile::append(&path, &table, Network::Regtest).unwrap();
+        };
+        std::thread::scope(|scope| {
+            for first in [0, 10, 20, 30] {
+                scope.spawn(move || (first..first + 10).for_each(add));
+            }
+        });
+        assert_eq!(WatchFile::read(&path, Network::Regtest).unwrap().unwrap().watches.len(), 40);
     }
 }

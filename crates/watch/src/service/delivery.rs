@@ -19,7 +19,8 @@ impl Watches {
     /// # Errors
     /// No channel has the name, or the reason why the message was not delivered.
     pub fn test(&self, channel: &str) -> Result<()> {
-        let running = self.running().ok_or_else(|| Error::File("there is no watch file".into()))?;
+        let none = || Error::File(format!("{} names no channel", self.path().display()));
+        let running = self.running().ok_or_else(none)?;
         let outbox = running.outbox.lock().clone();
         let unknown = || Error::File(format!("no channel has the name \"{channel}\""));
         let outbox = outbox.ok_or_else(unknown)?;

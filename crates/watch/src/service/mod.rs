@@ -10,9 +10,11 @@
 //! | `follow` | the task: updates of the index, one by one |
 //! | `watches` | [`Watches`]: opens, reloads, reads |
 //! | `delivery` | channels and their outboxes, test messages |
+//! | `editing` | adds and removes watches in the file |
 //! | `wallets` | what the API asks |
 
 mod delivery;
+mod editing;
 mod follow;
 mod running;
 mod scripts;

@@ -4,8 +4,17 @@ use percent_encoding::percent_decode_str;
 
 /// Returns the first field of this name.
 pub(super) fn field(body: &str, name: &str) -> Option<String> {
-    let fields = body.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    fields.into_iter().find(|(key, _)| decoded(key) == name).map(|(_, value)| decoded(value))
+    values(body, name).next()
+}
+
+/// Returns all fields of this name, as boxes of a list send them.
+pub(super) fn fields(body: &str, name: &str) -> Vec<String> {
+    values(body, name).collect()
+}
+
+fn values<'a>(body: &'a str, name: &'a str) -> impl Iterator<Item = String> + 'a {
+    let pairs = body.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.filter(move |(key, _)| decoded(key) == name).map(|(_, value)| decoded(value))
 }
 
 fn decoded(text: &str) -> String {
@@ -25,5 +34,6 @@ mod tests {
             assert_eq!(field(body, name).as_deref(), Some(value), "{name}");
         }
         assert_eq!(field(body, "other"), None);
+        assert_eq!(fields(body, "token"), ["ab", "second"]);
     }
 }

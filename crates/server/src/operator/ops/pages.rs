@@ -1,22 +1,26 @@
 //! The dashboard: pages by path, and commands from their forms.
 
 use birdhouse_dashboard::{
-    Commands, ConnectionLine, Control as ControlPage, Outcome, SCRIPT, control_page, outcome_page, refusal_page,
-    status_page,
+    Commands, ConnectionLine, Control as ControlPage, FormPage, Outcome, SCRIPT, control_page, outcome_page,
+    refusal_page, status_page,
 };
 use birdhouse_web::{ICON, STYLE};
-use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::{HeaderMap, Response, StatusCode};
 
 use super::figures::Figures;
 use super::form::field;
 use super::guard::Guard;
 use super::response::response;
+use super::wallets::{Order, Wallets};
 use crate::config::{ControlCommand, Decided, Named, Switch};
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::ctl::Answer;
-use crate::operator::{answer_text, connections, ctl, reports, status};
+use crate::operator::{answer_text, connections, ctl, reports, status, watch};
+use crate::services::WATCH_API;
 
 /// Connections on the page; `birdhouse ctl connections` lists all.
 const CONNECTIONS_MAX: usize = 200;
@@ -37,6 +41,7 @@ const HTML: &str = "text/html; charset=utf-8";
 pub(super) struct Dashboard {
     guard: Guard,
     commands: Switch,
+    wallets: Wallets,
     pub(super) figures: Figures,
 }
 
@@ -51,8 +56,8 @@ pub(super) struct Reply {
 }
 
 impl Dashboard {
-    pub(super) fn new(guard: Guard, commands: Switch) -> Self {
-        Self { guard, commands, figures: Figures::default() }
+    pub(super) fn new(guard: Guard, commands: Switch, wallets: Wallets) -> Self {
+        Self { guard, commands, wallets, figures: Figures::default() }
     }
 
     /// Answers a request for a page or an asset; `None` if there is none at this path.
@@ -69,24 +74,36 @@ impl Dashboard {
         let show: fn(&Self, &Control) -> String = match path {
             "/" => |_, control| status_page(&status::status(control)),
             "/control" => Self::control,
-            "/reports" if control.relay.is_some() => |this, control| reports::page(control, this.commands()),
+            "/reports" if control.relay.is_some() => {
+                |this, control| reports::page(control, this.commands_of(this.commands))
+            }
+            "/watches" if control.watches.is_some() => Self::watches,
             _ => return None,
         };
         if let Err(reason) = self.guard.check_host(headers) {
             return Some(refusal(HERE, StatusCode::MISDIRECTED_REQUEST, "Unknown name", &reason));
+        }
+        if path == "/watches" && !self.wallets.are_open_to(headers) {
+            return Some(key_needed(HERE));
         }
         let shown = || page(StatusCode::OK, birdhouse_web::relative(&show(self, control), HERE));
         Some(self.figures.make(shown).await)
     }
 
     /// Executes a command from a form.
-    pub(super) fn post(&self, path: &str, headers: &HeaderMap, body: &str, control: &Control) -> Reply {
+    pub(super) async fn post(&self, path: &str, headers: &HeaderMap, body: &str, control: &Control) -> Reply {
         let refused =
             |status, title, reason: &str| Reply { response: refusal(ABOVE, status, title, reason), stops: false };
         if let Err(reason) = self.guard.check_host(headers) {
             return refused(StatusCode::MISDIRECTED_REQUEST, "Unknown name", &reason);
         }
-        if self.commands == Switch::Off {
+        let name = path.strip_prefix("/control/").unwrap_or_default();
+        let order = Order::of(name, body);
+        if order.is_some() && !self.wallets.are_open_to(headers) {
+            return Reply { response: key_needed(ABOVE), stops: false };
+        }
+        let commands = if order.is_some() { self.wallets.commands } else { self.commands };
+        if commands == Switch::Off {
             return refused(StatusCode::FORBIDDEN, "Commands are off", "The setting ops-control is off.");
         }
         let token = field(body, "token");
@@ -94,26 +111,37 @@ impl Dashboard {
             tracing::warn!("refused a command that no page of the dashboard has sent");
             return refused(StatusCode::FORBIDDEN, "Refused", &reason);
         }
-        let name = path.strip_prefix("/control/").unwrap_or_default();
-        let command = match command(name, body) {
-            Ok(command) => command,
-            Err(reason) => return refused(StatusCode::BAD_REQUEST, "Not understood", &reason),
-        };
-        let answer = ctl::execute(&command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}")));
-        let (status, outcome) = match answer {
-            Answer::Ok(answer) => (StatusCode::OK, Outcome::Done(answer_text::text(&answer))),
-            Answer::Error(reason) => (StatusCode::CONFLICT, Outcome::Failed(reason)),
-        };
-        let text = birdhouse_web::relative(&outcome_page(name, &outcome), ABOVE);
-        Reply { response: page(status, text), stops: command == ControlCommand::Stop }
+        let not_understood = |reason: &str| refused(StatusCode::BAD_REQUEST, "Not understood", reason);
+        match order {
+            Some(Err(reason)) => not_understood(&reason),
+            Some(Ok(order)) => {
+                let typed = order.typed();
+                Reply { response: answered(typed, FormPage::Watches, order.execute(control).await), stops: false }
+            }
+            None => match command(name, body) {
+                Err(reason) => not_understood(&reason),
+                Ok(command) => {
+                    let answer = ctl::execute(&command, control);
+                    let answer = answer.unwrap_or_else(|error| Answer::Error(format!("{error:#}")));
+                    let response = answered(&format!("birdhouse ctl {name}"), FormPage::Control, answer);
+                    Reply { response, stops: command == ControlCommand::Stop }
+                }
+            },
+        }
     }
 
-    /// Returns the access of browsers to commands.
-    fn commands(&self) -> Commands<'_> {
-        match self.commands {
+    /// Returns the access of browsers to commands that are on or off.
+    fn commands_of(&self, commands: Switch) -> Commands<'_> {
+        match commands {
             Switch::On => Commands::On { token: self.guard.token() },
             Switch::Off => Commands::Off,
         }
+    }
+
+    fn watches(&self, control: &Control) -> String {
+        let api = status::links(&control.shown).into_iter().find(|link| link.serves == WATCH_API);
+        let api = api.as_ref().map(|link| link.url.as_str());
+        watch::page(control, self.commands_of(self.wallets.commands), api)
     }
 
     fn control(&self, control: &Control) -> String {
@@ -136,9 +164,10 @@ impl Dashboard {
         let reorg = reorg.map(|waiting| waiting.to_string());
         control_page(&ControlPage {
             network: network.as_deref(),
-            commands: self.commands(),
+            commands: self.commands_of(self.commands),
             deep_reorg: reorg.as_deref(),
             has_relay: control.relay.is_some(),
+            has_watches: control.watches.is_some(),
             more_connections: open.len() - connections.len(),
             connections: &connections,
         })
@@ -169,6 +198,24 @@ fn command(name: &str, body: &str) -> Result<ControlCommand, String> {
         "stop" if needed("sure")? == "yes" => ControlCommand::Stop,
         _ => return Err("There is no such command.".into()),
     })
+}
+
+/// The page of a command's outcome.
+fn answered(typed: &str, form: FormPage, answer: Answer) -> Response<String> {
+    let (status, outcome) = match answer {
+        Answer::Ok(answer) => (StatusCode::OK, Outcome::Done(answer_text::text(&answer))),
+        Answer::Error(reason) => (StatusCode::CONFLICT, Outcome::Failed(reason)),
+    };
+    page(status, birdhouse_web::relative(&outcome_page(typed, form, &outcome), ABOVE))
+}
+
+/// The page for those who may not see the watched wallets; browsers ask for the key.
+fn key_needed(way_up: &str) -> Response<String> {
+    let reason = "This page shows your wallets. Enter the key of the watch API as the password, with any user: it is \
+                  in the file watch-api-token of the data folder, or in the one that the setting \
+                  watch-api-token-file names.";
+    let refused = refusal(way_up, StatusCode::UNAUTHORIZED, "Key needed", reason);
+    with(refused, WWW_AUTHENTICATE, "Basic realm=\"Birdhouse\", charset=\"UTF-8\"")
 }
 
 fn asset(content_type: &'static str, text: &str) -> Response<String> {
