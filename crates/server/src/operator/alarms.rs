@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use birdhouse_dashboard::Warning;
 use birdhouse_watch::{Health, Watches};
+use birdhouse_web::parts::sentence;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -64,7 +65,7 @@ impl Alarms {
         for Warning { about, text, advice } in warnings {
             let alarm =
                 self.0.entry(about.clone()).or_insert(Alarm { text: String::new(), changed: 0, is_announced: false });
-            alarm.text = format!("{text} {advice}");
+            alarm.text = format!("{} {advice}", sentence(text));
         }
         let mut announced = Vec::new();
         for (about, alarm) in &mut self.0 {
@@ -115,9 +116,17 @@ mod tests {
         assert_eq!((looks(&mut alarms, &first).len(), looks(&mut alarms, &first).len()), (0, 1));
         let both = [failed("filters"), failed("silent-payments")];
         assert_eq!(looks(&mut alarms, &both), []);
-        assert_eq!(looks(&mut alarms, &both), [("silent-payments failed. Look.".into(), false)]);
+        assert_eq!(looks(&mut alarms, &both), [("Silent-payments failed. Look.".into(), false)]);
         assert_eq!(looks(&mut alarms, &both[1..]), []);
-        assert_eq!(looks(&mut alarms, &both[1..]), [("filters failed. Look.".into(), true)]);
+        assert_eq!(looks(&mut alarms, &both[1..]), [("Filters failed. Look.".into(), true)]);
+    }
+
+    #[test]
+    fn text_and_advice_are_two_sentences() {
+        let mut alarms = Alarms::default();
+        let silent = [warning("node unreachable for 54 s", "Start the node.")];
+        assert_eq!(looks(&mut alarms, &silent), []);
+        assert_eq!(looks(&mut alarms, &silent), [("Node unreachable for 54 s. Start the node.".into(), false)]);
     }
 
     #[test]
