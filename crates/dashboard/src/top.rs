@@ -139,23 +139,26 @@ fn node_disk(bitcoin: &Bitcoin) -> String {
     }
 }
 
-fn of_process(status: &Status) -> Vec<(&'static str, String)> {
+/// The connections of each protocol, then the figures of the process.
+fn of_process(status: &Status) -> Vec<(&str, String)> {
     let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), amounts::bytes);
-    let connections = |protocol: &str| {
-        let lines = status.protocols.iter().filter(|line| line.protocol == protocol);
-        lines.map(|line| line.connections).sum::<u64>().to_string()
-    };
+    let mut facts: Vec<(&str, u64)> = Vec::new();
+    for line in &status.protocols {
+        match facts.iter_mut().find(|(protocol, _)| *protocol == line.protocol) {
+            Some((_, connections)) => *connections += line.connections,
+            None => facts.push((&line.protocol, line.connections)),
+        }
+    }
+    let facts = facts.into_iter().take(LIST_ROWS).map(|(protocol, connections)| (protocol, connections.to_string()));
     let bitcoin = status.bitcoin.as_ref();
-    vec![
-        ("Electrum", connections("Electrum")),
-        ("REST", connections("REST")),
-        ("Nostr", connections("Nostr")),
+    let of_process = [
         ("scripts", bitcoin.map_or(0, |bitcoin| bitcoin.subscriptions).to_string()),
         ("waiting", status.waiting_clients.to_string()),
         ("memory", bytes(status.memory_bytes)),
         ("files", status.open_files.map_or_else(|| "-".to_owned(), |files| files.to_string())),
         ("disk free", bytes(status.disk_free_bytes)),
-    ]
+    ];
+    facts.chain(of_process).collect()
 }
 
 fn of_relay(relay: &Relay) -> Vec<(&'static str, String)> {

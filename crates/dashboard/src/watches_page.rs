@@ -1,4 +1,4 @@
-//! The page of the operator's own wallets: which are watched, by which channels their payments are told, and the forms
+//! The page of the operator's own wallets: which are watched, the channels of their notices, and the forms
 //! to add and remove them. A source that was added is not shown again: it may be a key.
 
 use birdhouse_web::amounts;
@@ -17,7 +17,7 @@ pub struct Watches<'a> {
     pub commands: Commands<'a>,
     /// The watch file.
     pub file: String,
-    /// Reasons why nothing is told now, or why the file is not in effect.
+    /// Reasons why no notice is sent now, or why the file is not in effect.
     pub troubles: Vec<String>,
     /// The watches, as the file has them.
     pub watches: Vec<WatchLine>,

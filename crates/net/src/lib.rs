@@ -1,4 +1,4 @@
-//! The socket side of a server for light clients: everything that the Electrum protocol, REST and the relay need alike.
+//! The socket side of a server for light clients: everything that its protocols need alike.
 //!
 //! A connection's way: [`Listener`] and [`serve`] take it in, `proxy` and `tls` say whose it is and encrypt it,
 //! `websocket` upgrades it. [`Incoming`] cuts messages from its bytes as a [`Framing`] says ([`Lines`] or [`Frames`]),

@@ -198,7 +198,7 @@ impl Relay {
     /// # Errors
     /// Failures of the store.
     pub fn weigh(&self, retention: &Retention) -> Result<Vec<Judged>, birdhouse_events::Error> {
-        let (mut sweep, now) = (Sweep::new(retention), u32::try_from(now()).unwrap_or(u32::MAX));
+        let (mut sweep, now) = (Sweep::new(retention), now());
         while self.events.weigh(retention, &mut sweep, now)? {}
         Ok(sweep.judged().to_vec())
     }

@@ -122,7 +122,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
 
 /// Measures a server on the chain: wallets beside scans, and scans of parts of the chain.
 fn served(plan: &Plan, scripthashes: &[String], parts: &[Part]) -> Result<[Table; 2]> {
-    let node = Bitcoind::start(Options::default().in_datadir(&plan.work.join("node")))?;
+    let node = Bitcoind::start(Options::default().in_datadir(plan.work.join("node")))?;
     let home = Home::Folder(plan.work.join("server"));
     let server = Birdhouse::start_in(&node, home, &plan.birdhouse, &["--silent-payments=scan", "--log=warn"])?;
     let all = parts.last().context("there are parts")?;

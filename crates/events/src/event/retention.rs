@@ -47,7 +47,7 @@ pub struct Sweep {
     pub(crate) end: u64,
     /// Bytes of events that are not too old, by the rule that decided.
     used: Vec<u64>,
-    /// What the sweep has judged, by the rule that decided.
+    /// Amounts that the sweep has judged, by the rule that decided.
     judged: Vec<Judged>,
     /// Events that the sweep has deleted.
     pub(crate) deleted: u64,

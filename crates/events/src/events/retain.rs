@@ -22,7 +22,7 @@ impl Events {
     /// As for [`accept`](Self::accept) if the deletions cannot be published. After any other error the sweep goes on
     /// behind the events that could not be read.
     pub fn retain(&self, retention: &Retention, sweep: &mut Sweep, now: u32) -> Result<bool> {
-        let unkept = self.judge(retention, sweep, now)?;
+        let unkept = self.unkept_of(retention, sweep, now)?;
         if !unkept.is_empty() {
             sweep.deleted += self.change(|writer| self.bury_unkept(writer, &unkept))?;
         }
@@ -35,12 +35,12 @@ impl Events {
     /// # Errors
     /// Failures of the store.
     pub fn weigh(&self, retention: &Retention, sweep: &mut Sweep, now: u32) -> Result<bool> {
-        self.judge(retention, sweep, now)?;
+        self.unkept_of(retention, sweep, now)?;
         Ok(sweep.end > 0)
     }
 
     /// Judges the next events of a sweep; returns those that the rules do not keep.
-    fn judge(&self, retention: &Retention, sweep: &mut Sweep, now: u32) -> Result<Vec<Seq>> {
+    fn unkept_of(&self, retention: &Retention, sweep: &mut Sweep, now: u32) -> Result<Vec<Seq>> {
         let version = self.installed();
         let end = sweep.end.min(version.end.0);
         sweep.end = end.saturating_sub(JUDGED_TOGETHER);

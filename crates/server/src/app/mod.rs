@@ -23,6 +23,7 @@ use crate::index::{Setup, setup};
 use crate::operator::{Part, Stores, ctl, ops, public_endpoints};
 use crate::process::{Signals, file_limit};
 use crate::services::{self, relay};
+use crate::sockets::protocols::RELAY;
 use crate::sockets::{Onion, listeners};
 
 /// Everything opened and not served yet.
@@ -109,7 +110,7 @@ pub(crate) fn check(options: &Options, network: Network) -> Result<()> {
 }
 
 fn check_halves(options: &Options) -> Result<()> {
-    if !options.has_bitcoin() && listeners::plan_relay(options)?.is_empty() {
+    if !options.has_bitcoin() && listeners::plan_of(options, &RELAY)?.is_empty() {
         bail!("nothing to serve: --bitcoin is off and --relay-addr is unset; set one of them");
     }
     Ok(())
@@ -126,7 +127,7 @@ impl App {
     /// Returns everything that the channels of the watch file need.
     fn surroundings(&self, bound: &services::Bound) -> Surroundings {
         let listeners = bound.list.iter().flat_map(|service| service.listeners());
-        let of_relay = listeners.filter(|listener| listener.serves == services::RELAY);
+        let of_relay = listeners.filter(|listener| listener.serves == RELAY.serves);
         Surroundings {
             refused: self.refused.clone(),
             key_file: self.data_dir.join(watch_files::KEY),

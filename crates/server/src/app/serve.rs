@@ -25,7 +25,8 @@ use crate::cluster::replicas;
 use crate::index::Setup;
 use crate::operator::{Bitcoin, Control, NodeWatch, Shown, alarms, ctl, ops, status};
 use crate::process::{Level, Shutdown, systemd};
-use crate::services::{self, ELECTRUM, EXPLORER, OnPanic, RELAY, REST, Rates, SAMPLE_INTERVAL, Service, Shared};
+use crate::services::{self, OnPanic, Rates, SAMPLE_INTERVAL, Service, Shared};
+use crate::sockets::protocols::ELECTRUM;
 use crate::sockets::{BoundListener, Endpoint, welcome};
 use crate::storage::IndexStore;
 
@@ -122,7 +123,6 @@ fn control(
     watches: Option<Watches>,
 ) -> Result<Control> {
     let listeners = || services.list.iter().flat_map(|service| service.listeners());
-    let is_other = |listener: &&BoundListener| [REST, EXPLORER, RELAY].contains(&listener.serves);
     Ok(Control {
         started: Instant::now(),
         level,
@@ -138,7 +138,7 @@ fn control(
         rates: Rates::default(),
         shown: Shown {
             listeners: listeners().filter(|listener| listener.serves == ELECTRUM).cloned().collect(),
-            others: listeners().filter(is_other).cloned().collect(),
+            others: listeners().filter(|listener| listener.serves != ELECTRUM).cloned().collect(),
             relay_urls: app.relay_urls.clone(),
             public: app.public.clone(),
             warnings: app.warnings.clone(),

@@ -1,4 +1,4 @@
-//! A fourth service, which nothing but the list of services knows: the operator's tools find it all the same.
+//! Another service, which nothing but the list of services knows: the operator's tools find it all the same.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fmt::Result as Written;

@@ -15,6 +15,7 @@ use bitcoin::Network;
 use bitcoin::blockdata::constants::genesis_block;
 
 use crate::config::{Options, RoleName, secrets};
+use crate::sockets::protocols::RELAY;
 use crate::storage::index_store::open_index;
 use crate::storage::{EventStore, IndexStore};
 
@@ -34,7 +35,7 @@ pub(crate) fn open(
     folder: &Path,
     source: &Arc<dyn BlockSource>,
 ) -> Result<(IndexStore, Index)> {
-    if !crate::sockets::listeners::plan_relay(options)?.is_empty() {
+    if !crate::sockets::listeners::plan_of(options, &RELAY)?.is_empty() {
         bail!(
             "failed to open {address}: one process serves the index of a cluster or its relay; run the relay in a process \
              with --bitcoin off"

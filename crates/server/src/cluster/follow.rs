@@ -30,6 +30,7 @@ use self::failure::Failure;
 use self::primary::{Next, Place, Primary};
 use crate::config::{Options, secrets};
 use crate::sockets::listeners;
+use crate::sockets::protocols::RELAY;
 use crate::storage::CopiedIndex;
 
 /// Pause before a failed request is repeated: doubled each time, from the first to the second.
@@ -60,7 +61,7 @@ pub(crate) fn open(
     if options.store.is_some() || options.role.is_some() {
         bail!("--follow copies an index into files; remove it, or --store and --role");
     }
-    if !listeners::plan_relay(options)?.is_empty() {
+    if !listeners::plan_of(options, &RELAY)?.is_empty() {
         bail!("failed to follow {url}: a replica has the index alone; run the relay in a process with --bitcoin off");
     }
     let primary = Primary::new(url, secrets::of_replicas(options)?.as_deref())?;

@@ -45,6 +45,7 @@ use self::places::{AllTaken, Entry};
 pub(crate) use self::places::{KNOWN_MAX, STRANGER_PATIENCE, STRANGERS_MAX, STRANGERS_OF_ADDRESS_MAX};
 use self::wire::{EVENTS_BYTES_MAX, FORMAT, MANIFEST_BYTES_MAX, PIECE_BYTES_MAX, VERSION};
 use crate::config::{Options, RoleName, secrets};
+use crate::sockets::protocols::{REPLICAS, REPLICAS_CONNECTIONS_MAX};
 use crate::sockets::{Plan, listeners};
 
 /// Bytes of a request's head.
@@ -91,6 +92,8 @@ struct Service {
     secret: Option<sha256::Hash>,
 }
 
+const _: () = assert!(places::KNOWN_MAX + places::STRANGERS_MAX == REPLICAS_CONNECTIONS_MAX, "the doctor counts them");
+
 // === impl Plans ===
 
 impl Plans {
@@ -99,7 +102,7 @@ impl Plans {
     /// # Errors
     /// The settings contradict each other, or a listener beyond loopback has no secret.
     pub(crate) fn of(options: &Options) -> Result<Option<Self>> {
-        let listeners = listeners::plan_replicas(options)?;
+        let listeners = listeners::plan_of(options, &REPLICAS)?;
         if listeners.is_empty() {
             return Ok(None);
         }
@@ -128,7 +131,7 @@ impl Plans {
         let bound = listeners::open(&self.listeners, data_dir, names).await?;
         for (socket, listener) in &bound {
             let (addr, listener) = (socket.local_addr()?, &listener.name);
-            tracing::info!(%addr, listener, "serving replicas");
+            tracing::info!(%addr, listener, "serving {}", REPLICAS.serves);
         }
         let secret = self.secret.as_ref().map(|secret| sha256::Hash::hash(secret.as_bytes()));
         Ok(Bound { listeners: bound, secret })

@@ -10,7 +10,7 @@ use birdhouse_net::Certificate;
 use crate::app;
 use crate::config::Options;
 use crate::operator::public_endpoints;
-use crate::services::{EXPLORER, RELAY, REST};
+use crate::sockets::protocols::PROTOCOLS;
 use crate::sockets::{CertificateFiles, Endpoint, Plan, listeners, welcome};
 
 /// Prints the addresses of the settings.
@@ -62,14 +62,16 @@ fn wallets(options: &Options, own: Option<IpAddr>, public: &[Shown]) -> Result<V
     Ok(endpoints.iter().map(|endpoint| endpoint.shown(own)).chain(public.iter().cloned()).collect())
 }
 
-/// Returns the addresses of REST, explorer and relay.
+/// Returns the addresses of the services that people open, other than the wallets'.
 fn links(options: &Options, own: Option<IpAddr>, public: &[Shown]) -> Result<Vec<Link>> {
-    let rest = if options.has_bitcoin() { listeners::plan_rest(options)? } else { Vec::new() };
-    let explorer = if options.has_bitcoin() { listeners::plan_explorer(options)? } else { Vec::new() };
-    let all = [(REST, rest), (EXPLORER, explorer), (RELAY, listeners::plan_relay(options)?)];
-    let other = |serves, plan: &Plan<()>| welcome::Other { serves, scheme: plan.scheme(), addr: plan.addr };
-    let others = all.iter().flat_map(|(serves, plans)| plans.iter().map(move |plan| other(*serves, plan)));
-    let others: Vec<_> = others.collect();
+    let mut others = Vec::new();
+    for protocol in PROTOCOLS.into_iter().filter(|protocol| options.has_bitcoin() || !protocol.needs_index()) {
+        let other = |plan: &Plan<()>| {
+            let (serves, addr) = (protocol.serves, plan.addr);
+            Some(welcome::Other { serves, scheme: protocol.scheme(plan.security())?, addr })
+        };
+        others.extend(listeners::plan_of(options, protocol)?.iter().filter_map(other));
+    }
     let relay_urls = options.relay_url.as_deref().unwrap_or_default();
     Ok(welcome::links(&others, own, public, relay_urls))
 }

@@ -18,8 +18,8 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use crate::app::{App, serve};
 use crate::config::{Kind, NetworkName, Options};
 use crate::process::{Level, Shutdown};
-use crate::services::{ELECTRUM, EXPLORER, RELAY, REST};
 use crate::sockets::BoundListener;
+use crate::sockets::protocols::{ELECTRUM, EXPLORER, RELAY, REST};
 
 /// The same sample chain every time.
 const SEED: u64 = 1;
@@ -109,7 +109,12 @@ struct Listening {
 impl Listening {
     fn of(listeners: &[BoundListener]) -> Self {
         let first = |serves| listeners.iter().find(|listener| listener.serves == serves).map(|listener| listener.addr);
-        Self { electrum: first(ELECTRUM), relay: first(RELAY), rest: first(REST), explorer: first(EXPLORER) }
+        Self {
+            electrum: first(ELECTRUM),
+            relay: first(RELAY.serves),
+            rest: first(REST.serves),
+            explorer: first(EXPLORER.serves),
+        }
     }
 }
 

@@ -86,12 +86,11 @@ fn ended(events: u64, found: u64, invalid: Invalid) -> ExitCode {
 /// Writes all events, newest first.
 pub(crate) fn export(options: &Options, file: &Path) -> Result<ExitCode> {
     let served = app::relay_ctl_dir(options)?;
-    let events = match &served {
-        Some(_) => None,
-        None => {
-            OtherUser::refuse(&options.data_dir()?)?;
-            Some(relay::existing_events(options)?)
-        }
+    let events = if served.is_some() {
+        None
+    } else {
+        OtherUser::refuse(&options.data_dir()?)?;
+        Some(relay::existing_events(options)?)
     };
     output::write(file, |out| match (&served, &events) {
         (Some(dir), _) => beside::export(&ctl::path(dir), out),

@@ -30,6 +30,7 @@ use crate::operator::DAMAGED;
 use crate::process::users::OtherUser;
 use crate::process::{file_limit, log};
 use crate::services::relay;
+use crate::sockets::protocols::{PROTOCOLS, Protocol, RELAY};
 use crate::sockets::{CertificateFiles, Plan, listeners};
 use crate::storage::index_store;
 use crate::{app, commands};
@@ -361,7 +362,7 @@ fn derived_store(kind: &Kind, network: Network, folder: PathBuf, depth: Depth) -
 }
 
 fn relay_store(options: &Options, status: Option<&Value>) -> Option<Store> {
-    if listeners::plan_relay(options).is_ok_and(|plans| plans.is_empty()) {
+    if listeners::plan_of(options, &RELAY).is_ok_and(|plans| plans.is_empty()) {
         return None;
     }
     let folder = relay::folder(options).ok()?;
@@ -484,19 +485,18 @@ fn plans(options: &Options) -> Vec<Listening> {
     let wallets =
         if options.has_bitcoin() { listeners::plan(options, network).unwrap_or_default() } else { Vec::new() };
     let wallets = wallets.iter().map(|plan| Listening::of(plan, plan.limits.connections));
-    let of_relay = options.limits.clone().unwrap_or_default().relay().connections;
-    let relay = listeners::plan_relay(options).unwrap_or_default();
-    // All listeners of the relay share one bound.
-    let relay = relay.iter().enumerate().map(|(at, plan)| Listening::of(plan, if at == 0 { of_relay } else { 0 }));
-    let of_rest = options.limits.clone().unwrap_or_default().rest().connections;
-    // So do those of REST and the explorer.
-    let web = [listeners::plan_rest(options), listeners::plan_explorer(options)];
-    let web: Vec<_> = web.into_iter().flat_map(Result::unwrap_or_default).collect();
-    let rest = web.iter().enumerate().map(|(at, plan)| Listening::of(plan, if at == 0 { of_rest } else { 0 }));
+    let mut others: Vec<Listening> = Vec::new();
+    let mut counted: Vec<&Protocol> = Vec::new();
+    for protocol in PROTOCOLS {
+        for plan in listeners::plan_of(options, protocol).unwrap_or_default() {
+            // Listeners that share a bound count once.
+            let is_counted = counted.iter().any(|other| other.shares_bound(protocol));
+            others.push(Listening::of(&plan, if is_counted { 0 } else { protocol.connections_max(options) }));
+            counted.push(protocol);
+        }
+    }
     let operator = options.ops_addr.map(|addr| Listening { name: "ops".into(), addr, connections: 0, tls: None });
-    let programs = listeners::plan_watch_api(options).unwrap_or_default();
-    let programs = programs.iter().map(|plan| Listening::of(plan, birdhouse_watch::limits::API_CONNECTIONS_MAX));
-    wallets.chain(relay).chain(rest).chain(programs).chain(operator).collect()
+    wallets.chain(others).chain(operator).collect()
 }
 
 impl Listening {

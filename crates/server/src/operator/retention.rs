@@ -1,4 +1,4 @@
-//! What the relay's rules of retention would delete, for `birdhouse ctl retention`.
+//! Deletions by the relay's rules of retention before they happen, for `birdhouse ctl retention`.
 
 use anyhow::{Context as _, Result};
 use birdhouse_relay::Relay;
@@ -8,8 +8,7 @@ use crate::config::Options;
 use crate::operator::rules::RELAY_IS_OFF;
 use crate::services::retention;
 
-/// Reads the settings file again, and judges all events by its rules; deletes none. A line for each rule that decides on
-/// any event.
+/// Reads the settings file again, and judges all events by its rules; deletes none. Returns a line for each rule.
 pub(super) fn weigh(relay: Option<&Relay>, flags: &Options) -> Result<Value> {
     let relay = relay.context(RELAY_IS_OFF)?;
     let rules = retention(&flags.clone().with_file()?);

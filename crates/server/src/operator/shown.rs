@@ -10,7 +10,7 @@ use crate::sockets::BoundListener;
 pub(crate) struct Shown {
     /// Listeners for wallets.
     pub(crate) listeners: Vec<BoundListener>,
-    /// Listeners of REST, explorer and relay.
+    /// All other listeners.
     pub(crate) others: Vec<BoundListener>,
     /// Public URLs of the relay.
     pub(crate) relay_urls: Vec<String>,

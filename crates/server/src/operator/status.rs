@@ -225,11 +225,8 @@ fn endpoints(shown: &Shown) -> Vec<Endpoint> {
 
 /// Returns the addresses of the other services.
 pub(super) fn links(shown: &Shown) -> Vec<Link> {
-    let other = |one: &BoundListener| welcome::Other {
-        serves: one.serves,
-        scheme: welcome::scheme(&one.transport),
-        addr: one.addr,
-    };
-    let others: Vec<_> = shown.others.iter().map(other).collect();
+    let other =
+        |one: &BoundListener| Some(welcome::Other { serves: one.serves, scheme: one.scheme()?, addr: one.addr });
+    let others: Vec<_> = shown.others.iter().filter_map(other).collect();
     welcome::links(&others, welcome::own_address(), &shown.public, &shown.relay_urls)
 }

@@ -16,9 +16,10 @@ use bitcoin::Network;
 use super::Shared;
 use super::metrics_writer::{MetricsWriter, count_of};
 use super::rates::PerSecond;
-use super::service::{ELECTRUM, OnPanic, Overview, Service, Serving, Stopped, by_listener};
+use super::service::{OnPanic, Overview, Service, Serving, Stopped, by_listener};
 use crate::config::{Options, Switch, TweakStreams};
 use crate::index::Setup;
+use crate::sockets::protocols::ELECTRUM;
 use crate::sockets::{BoundListener, Plan, Sockets, listeners};
 
 /// Time for which wallets wait for a short first build. After it they are served, and told its progress.

@@ -29,7 +29,7 @@ pub(crate) use self::own_relay::WatchRelay;
 pub(crate) use self::rates::{Counts, PerSecond, Rates, SAMPLE_INTERVAL};
 pub(crate) use self::refused::refused;
 pub(crate) use self::relay_settings::retention;
-pub(crate) use self::service::{ELECTRUM, EXPLORER, OnPanic, Overview, RELAY, REST, Service, WATCH_API};
+pub(crate) use self::service::{OnPanic, Overview, Service};
 #[cfg(test)]
 pub(crate) use self::service::{Serving, Stopped};
 use crate::config::Options;

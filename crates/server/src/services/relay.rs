@@ -14,10 +14,11 @@ use birdhouse_store::{SegmentOptions, SegmentStore};
 use super::Shared;
 use super::relay_overview::State;
 use super::relay_settings;
-use super::service::{Overview, RELAY, Service, Serving, Stopped};
+use super::service::{Overview, Service, Serving, Stopped};
 use crate::cluster::{RemoteWriter, cql};
 use crate::config::{Options, Switch};
 use crate::process::private;
+use crate::sockets::protocols::RELAY;
 use crate::sockets::{BoundListener, Plan, Sockets, listeners};
 use crate::storage::EventStore;
 
@@ -55,12 +56,12 @@ pub(super) struct Nostr {
 
 /// Returns true if the settings enable the relay.
 pub(super) fn is_on(options: &Options) -> Result<bool> {
-    Ok(!listeners::plan_relay(options)?.is_empty())
+    Ok(!listeners::plan_of(options, &RELAY)?.is_empty())
 }
 
 /// Opens the relay with the operator's rules, if the settings enable it.
 pub(super) fn open(options: &Options, rules: Arc<RuleBook>) -> Result<Option<Opened>> {
-    let listeners = listeners::plan_relay(options)?;
+    let listeners = listeners::plan_of(options, &RELAY)?;
     if listeners.is_empty() {
         return Ok(None);
     }
@@ -86,7 +87,7 @@ pub(super) fn open(options: &Options, rules: Arc<RuleBook>) -> Result<Option<Ope
 
 /// Checks the settings without opening anything.
 pub(super) fn check(options: &Options) -> Result<()> {
-    if listeners::plan_relay(options)?.is_empty() { Ok(()) } else { urls(options).map(drop) }
+    if listeners::plan_of(options, &RELAY)?.is_empty() { Ok(()) } else { urls(options).map(drop) }
 }
 
 /// Returns the public URLs of the settings.
@@ -213,7 +214,7 @@ impl Opened {
     /// Binds its listeners, and starts its background tasks in the current runtime.
     pub(super) async fn bind(&self, shared: &Shared) -> Result<Nostr> {
         let (folder, names) = &self.certificate;
-        let sockets = Sockets::open(RELAY, &self.listeners, folder, names).await?;
+        let sockets = Sockets::open(RELAY.serves, &self.listeners, folder, names).await?;
         let (connections, reads) = (shared.connections.clone(), Arc::clone(&shared.reads));
         let settings = Settings { connections, reads, ..self.settings.clone() };
         let (events, rules) = (Arc::clone(&self.events), Arc::clone(&self.rules));

@@ -14,9 +14,10 @@ use birdhouse_net::{ConnectionInfo, WebPages};
 
 use super::Shared;
 use super::metrics_writer::MetricsWriter;
-use super::service::{EXPLORER, Overview, PRIVATE_REST, REST, Service, Serving, Stopped, by_listener};
+use super::service::{Overview, Service, Serving, Stopped, by_listener};
 use crate::config::{Options, Switch};
 use crate::index::Setup;
+use crate::sockets::protocols::{EXPLORER, PRIVATE_REST, REST};
 use crate::sockets::{BoundListener, Plan, Sockets, listeners};
 
 /// File of the mempool's history in the folder of the index.
@@ -68,8 +69,8 @@ impl Plans {
     /// # Errors
     /// The settings contradict each other.
     fn of(options: &Options) -> Result<Option<Self>> {
-        let (listeners, explorers) = (listeners::plan_rest(options)?, listeners::plan_explorer(options)?);
-        let private = listeners::plan_private_rest(options)?;
+        let (listeners, explorers) = (listeners::plan_of(options, &REST)?, listeners::plan_of(options, &EXPLORER)?);
+        let private = listeners::plan_of(options, &PRIVATE_REST)?;
         if listeners.is_empty() && private.is_empty() && explorers.is_empty() {
             if options.block_filters == Some(Switch::On) {
                 bail!(
@@ -122,9 +123,9 @@ impl Opened {
 
     pub(super) async fn bind(&self, setup: &Setup, shared: &Shared) -> Result<Rest> {
         let (folder, names) = &self.certificate;
-        let api = Sockets::open(REST, &self.listeners, folder, names).await?;
-        let private = Sockets::open(PRIVATE_REST, &self.private, folder, names).await?;
-        let explorer = Sockets::open(EXPLORER, &self.explorers, folder, names).await?;
+        let api = Sockets::open(REST.serves, &self.listeners, folder, names).await?;
+        let private = Sockets::open(PRIVATE_REST.serves, &self.private, folder, names).await?;
+        let explorer = Sockets::open(EXPLORER.serves, &self.explorers, folder, names).await?;
         let settings = Settings {
             limits: self.limits.clone(),
             filters: FilterHeaders::among(setup.index.derived()).map(Arc::new),

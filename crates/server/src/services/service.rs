@@ -13,14 +13,6 @@ use super::rates::{Counts, PerSecond};
 use crate::config::Options;
 use crate::sockets::BoundListener;
 
-/// Names of what listeners serve, for [`BoundListener::serves`].
-pub(crate) const ELECTRUM: &str = "the Electrum protocol";
-pub(crate) const RELAY: &str = "the relay";
-pub(crate) const REST: &str = "the REST API";
-pub(super) const PRIVATE_REST: &str = "the REST API with /internal";
-pub(crate) const WATCH_API: &str = "watched wallets and invoices for programs";
-pub(crate) const EXPLORER: &str = "the explorer";
-
 /// The work of a service from start to end.
 pub(crate) type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Completes, as its sender is dropped, when the server ends.

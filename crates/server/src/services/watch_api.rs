@@ -14,9 +14,10 @@ use birdhouse_watch::channel::Clock;
 
 use super::Shared;
 use super::metrics_writer::MetricsWriter;
-use super::service::{Overview, Service, Serving, Stopped, WATCH_API, by_listener};
+use super::service::{Overview, Service, Serving, Stopped, by_listener};
 use crate::config::{InvoiceGap, Options, secrets};
 use crate::index::Setup;
+use crate::sockets::protocols::WATCH_API;
 use crate::sockets::{BoundListener, Plan, Sockets, listeners};
 
 /// The API, not served yet.
@@ -45,7 +46,7 @@ struct State {
 
 /// Returns the listeners of the settings.
 fn plans(options: &Options) -> Result<Vec<Plan<()>>> {
-    let listeners = listeners::plan_watch_api(options)?;
+    let listeners = listeners::plan_of(options, &WATCH_API)?;
     if !listeners.is_empty() && !options.has_bitcoin() {
         bail!("--watch-api-addr needs the index of the chain, and --bitcoin is off; remove one of them");
     }
@@ -74,7 +75,7 @@ pub(super) fn open(options: &Options) -> Result<Option<Opened>> {
 
 impl Opened {
     pub(super) async fn bind(&self, setup: &Setup, shared: &Shared) -> Result<WatchApi> {
-        let sockets = Sockets::open(WATCH_API, &self.listeners, &self.data_dir, &[]).await?;
+        let sockets = Sockets::open(WATCH_API.serves, &self.listeners, &self.data_dir, &[]).await?;
         let Some(watches) = &shared.watches else {
             bail!("--watch-api-addr needs an index of this process's own; remove it from a front end");
         };

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
 use super::listeners::{self, Plan};
+use super::protocols::{Protocol, Security};
 
 /// A bound listener, as operator and users see it.
 #[derive(Debug, Clone)]
@@ -18,6 +19,17 @@ pub(crate) struct BoundListener {
     pub(crate) serves: &'static str,
     pub(crate) addr: SocketAddr,
     pub(crate) transport: Transport,
+}
+
+impl BoundListener {
+    /// Returns the scheme of links to it; `None` for wallets', and where no page links it.
+    pub(crate) fn scheme(&self) -> Option<&'static str> {
+        let security = match self.transport {
+            Transport::Tcp | Transport::Ws => Security::Plain,
+            Transport::Tls(_) | Transport::Wss(_) => Security::Tls,
+        };
+        Protocol::of(self.serves)?.scheme(security)
+    }
 }
 
 /// Bound sockets, until they are served.

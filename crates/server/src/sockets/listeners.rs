@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 
 use crate::config::{Kind, LimitsName, ListenAddr, ListenerKind, ListenerOptions, Options, PublicHost};
 use crate::sockets::bind;
+use crate::sockets::protocols::{Protocol, Security};
 
 /// A listener that is not bound yet, with the bounds of its protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,59 +56,13 @@ pub(crate) fn plan(options: &Options, network: Network) -> Result<Vec<Plan>> {
     Ok(plans)
 }
 
-/// Returns all listeners of the relay.
-pub(crate) fn plan_relay(options: &Options) -> Result<Vec<Plan<()>>> {
-    let of_relay = |listener: ListenerOptions| {
-        let kind = match listener.kind {
-            ListenerKind::Relay => Kind::Ws,
-            ListenerKind::RelayTls => Kind::Wss,
-            _ => return None,
-        };
-        Some(Plan::with_own_limits(listener, kind, options, OwnLimits { table: "relay", usual_port: "7777" }))
+/// Returns all listeners of a protocol that is not the wallets'.
+pub(crate) fn plan_of(options: &Options, protocol: &Protocol) -> Result<Vec<Plan<()>>> {
+    let planned = |listener: ListenerOptions| {
+        let kind = protocol.transport(listener.kind)?;
+        Some(Plan::with_own_limits(listener, kind, options, protocol))
     };
-    all(options)?.into_iter().filter_map(of_relay).collect()
-}
-
-/// Returns all listeners of the REST API alone.
-pub(crate) fn plan_rest(options: &Options) -> Result<Vec<Plan<()>>> {
-    plan_http(options, ListenerKind::Rest, Some(ListenerKind::RestTls), "3000")
-}
-
-/// Returns all listeners of the REST API with `/internal`.
-pub(crate) fn plan_private_rest(options: &Options) -> Result<Vec<Plan<()>>> {
-    plan_http(options, ListenerKind::RestPrivate, None, "3001")
-}
-
-/// Returns all listeners of the API for programs.
-pub(crate) fn plan_watch_api(options: &Options) -> Result<Vec<Plan<()>>> {
-    plan_http(options, ListenerKind::WatchApi, None, "3060")
-}
-
-/// Returns all listeners for replicas.
-pub(crate) fn plan_replicas(options: &Options) -> Result<Vec<Plan<()>>> {
-    plan_http(options, ListenerKind::Replicas, Some(ListenerKind::ReplicasTls), "3002")
-}
-
-/// Returns all listeners of the explorer.
-pub(crate) fn plan_explorer(options: &Options) -> Result<Vec<Plan<()>>> {
-    plan_http(options, ListenerKind::Http, Some(ListenerKind::HttpTls), "8080")
-}
-
-fn plan_http(
-    options: &Options,
-    tcp: ListenerKind,
-    tls: Option<ListenerKind>,
-    usual_port: &str,
-) -> Result<Vec<Plan<()>>> {
-    let of_kinds = |listener: ListenerOptions| {
-        let kind = match listener.kind {
-            kind if kind == tcp => Kind::Tcp,
-            kind if Some(kind) == tls => Kind::Tls,
-            _ => return None,
-        };
-        Some(Plan::with_own_limits(listener, kind, options, OwnLimits { table: "rest", usual_port }))
-    };
-    all(options)?.into_iter().filter_map(of_kinds).collect()
+    all(options)?.into_iter().filter_map(planned).collect()
 }
 
 /// Returns the listeners of flags and tables, whose names differ.
@@ -148,28 +103,17 @@ impl Plan {
     }
 }
 
-/// A protocol whose limits have a table of their own.
-#[derive(Clone, Copy)]
-struct OwnLimits<'a> {
-    /// The name of the table, and of the protocol.
-    table: &'a str,
-    usual_port: &'a str,
-}
-
 impl Plan<()> {
-    /// Plans a listener of a protocol whose limits have a table of their own.
-    fn with_own_limits(
-        listener: ListenerOptions,
-        kind: Kind,
-        options: &Options,
-        OwnLimits { table, usual_port }: OwnLimits<'_>,
-    ) -> Result<Self> {
-        let name = &listener.name;
+    /// Plans a listener of a protocol whose limits are not those of wallets.
+    fn with_own_limits(listener: ListenerOptions, kind: Kind, options: &Options, protocol: &Protocol) -> Result<Self> {
+        let (name, serves) = (&listener.name, protocol.serves);
         if listener.limits.is_some() {
-            bail!("listener {name:?} is of kind {table}, which [limits.{table}] bounds; remove its limits");
+            let bound = protocol.limits_table().map(|table| format!(", which [limits.{table}] bounds"));
+            bail!("listener {name:?} is for {serves}{}; remove its limits", bound.unwrap_or_default());
         }
         let Some(port) = listener.addr.port else {
-            bail!("listener {name:?} is of kind {table} and has no port; use an address like 0.0.0.0:{usual_port}");
+            let usual = protocol.usual_port;
+            bail!("listener {name:?} is for {serves} and has no port; use an address like 0.0.0.0:{usual}");
         };
         Plan::of(listener, kind, port, (), options)
     }
@@ -181,19 +125,14 @@ impl<L> Plan<L> {
         matches!(self.kind, Kind::Ws | Kind::Wss)
     }
 
-    /// Returns the scheme of the URLs of a listener that is none for wallets.
-    pub(crate) fn scheme(&self) -> &'static str {
-        match self.kind {
-            Kind::Tcp => "http",
-            Kind::Tls => "https",
-            Kind::Ws => "ws",
-            Kind::Wss => "wss",
-        }
+    /// Returns its encryption.
+    pub(crate) fn security(&self) -> Security {
+        if matches!(self.kind, Kind::Tls | Kind::Wss) { Security::Tls } else { Security::Plain }
     }
 
     /// Returns the files of its certificate; `None` without TLS.
     pub(crate) fn tls(&self) -> Option<CertificateFiles> {
-        matches!(self.kind, Kind::Tls | Kind::Wss).then(|| match self.tls_files.clone() {
+        (self.security() == Security::Tls).then(|| match self.tls_files.clone() {
             Some((chain, key)) => CertificateFiles::Own(chain, key),
             None => CertificateFiles::SelfSigned,
         })

@@ -4,6 +4,7 @@
 use birdhouse_electrum::ServerLimits;
 
 use super::*;
+use crate::sockets::protocols::RELAY;
 
 fn planned(file: &str) -> Result<Vec<Plan>> {
     plan(&toml::from_str(file).unwrap(), Network::Regtest)
@@ -65,7 +66,7 @@ fn the_relay_has_listeners_of_its_own_in_tls_and_behind_proxies() {
         [[listener]]\nname = 'other'\nkind = 'relay-tls'\naddr = '[::]:7780'\ntls-cert = 'c2'\ntls-key = 'k2'\n\
         [[listener]]\nname = 'mine'\nkind = 'tcp'\naddr = '127.0.0.1:1'";
     let options = toml::from_str(file).unwrap();
-    let plans = plan_relay(&options).unwrap();
+    let plans = plan_of(&options, &RELAY).unwrap();
     let seen: Vec<_> = plans.iter().map(|plan| (&*plan.name, plan.kind, plan.addr.to_string())).collect();
     assert_eq!(
         seen,
@@ -80,13 +81,13 @@ fn the_relay_has_listeners_of_its_own_in_tls_and_behind_proxies() {
     assert_eq!(plans[2].proxy_from.as_ref().unwrap()[0].to_string(), "127.0.0.0/8");
     assert_eq!(plans[3].tls_files, Some(("c2".into(), "k2".into())));
     assert_eq!(summary(&plan(&options, Network::Regtest).unwrap())[0].0, "mine", "and wallets have theirs");
-    assert!(plan_relay(&Options::default()).unwrap().is_empty());
+    assert!(plan_of(&Options::default(), &RELAY).unwrap().is_empty());
     for wrong in ["addr = '::'", "addr = '[::]:7777'\nlimits = 'public'"] {
         let file = format!("[[listener]]\nname = 'x'\nkind = 'relay'\n{wrong}");
-        assert!(plan_relay(&toml::from_str(&file).unwrap()).is_err(), "{wrong}");
+        assert!(plan_of(&toml::from_str(&file).unwrap(), &RELAY).is_err(), "{wrong}");
     }
     let twice = "relay-addr = '[::]:1'\n[[listener]]\nname = 'relay'\nkind = 'relay'\naddr = '[::]:2'";
-    assert!(plan_relay(&toml::from_str(twice).unwrap()).is_err(), "two of one name");
+    assert!(plan_of(&toml::from_str(twice).unwrap(), &RELAY).is_err(), "two of one name");
 }
 
 #[test]

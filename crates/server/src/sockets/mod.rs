@@ -7,6 +7,7 @@ pub(crate) mod bind;
 mod bound;
 pub(crate) mod listeners;
 mod onion;
+pub(crate) mod protocols;
 pub(crate) mod welcome;
 
 pub(crate) use self::bound::{BoundListener, Sockets};

@@ -6,7 +6,7 @@ use crate::config::{Kind, ListenerKind, Options};
 /// A protocol of listeners.
 #[derive(Debug)]
 pub(crate) struct Protocol {
-    /// What is served there, for the log: "the relay".
+    /// The name of what is served there, for the log: "the relay".
     pub(crate) serves: &'static str,
     /// Kind of its listeners without TLS.
     pub(super) plain: ListenerKind,
@@ -16,10 +16,10 @@ pub(crate) struct Protocol {
     pub(super) bounds: Bounds,
     /// The port in an advice.
     pub(super) usual_port: &'static str,
-    pub(super) audience: Audience,
+    pub(super) links: Links,
 }
 
-/// What carries the protocol's messages.
+/// The carrier of the protocol's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carrier {
     Http,
@@ -44,13 +44,11 @@ pub(super) enum Bounds {
     Fixed(usize),
 }
 
-/// The readers of its address.
+/// Links to its listeners on the dashboard and in `birdhouse connect`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Audience {
-    /// People: dashboard and `birdhouse connect` link it.
-    People,
-    /// Other programs of the operator.
-    Programs,
+pub(super) enum Links {
+    Shown,
+    Hidden,
 }
 
 pub(crate) static RELAY: Protocol = Protocol {
@@ -60,7 +58,7 @@ pub(crate) static RELAY: Protocol = Protocol {
     carrier: Carrier::WebSocket,
     bounds: Bounds::Relay,
     usual_port: "7777",
-    audience: Audience::People,
+    links: Links::Shown,
 };
 
 pub(crate) static REST: Protocol = Protocol {
@@ -70,7 +68,7 @@ pub(crate) static REST: Protocol = Protocol {
     carrier: Carrier::Http,
     bounds: Bounds::Rest,
     usual_port: "3000",
-    audience: Audience::People,
+    links: Links::Shown,
 };
 
 pub(crate) static PRIVATE_REST: Protocol = Protocol {
@@ -80,7 +78,7 @@ pub(crate) static PRIVATE_REST: Protocol = Protocol {
     carrier: Carrier::Http,
     bounds: Bounds::Rest,
     usual_port: "3001",
-    audience: Audience::Programs,
+    links: Links::Hidden,
 };
 
 pub(crate) static EXPLORER: Protocol = Protocol {
@@ -90,7 +88,7 @@ pub(crate) static EXPLORER: Protocol = Protocol {
     carrier: Carrier::Http,
     bounds: Bounds::Rest,
     usual_port: "8080",
-    audience: Audience::People,
+    links: Links::Shown,
 };
 
 pub(crate) static WATCH_API: Protocol = Protocol {
@@ -100,7 +98,7 @@ pub(crate) static WATCH_API: Protocol = Protocol {
     carrier: Carrier::Http,
     bounds: Bounds::Fixed(birdhouse_watch::limits::API_CONNECTIONS_MAX),
     usual_port: "3060",
-    audience: Audience::Programs,
+    links: Links::Shown,
 };
 
 /// Connections of replicas and front ends, with those of clients that have not shown the secret.
@@ -113,10 +111,10 @@ pub(crate) static REPLICAS: Protocol = Protocol {
     carrier: Carrier::Http,
     bounds: Bounds::Fixed(REPLICAS_CONNECTIONS_MAX),
     usual_port: "3002",
-    audience: Audience::Programs,
+    links: Links::Hidden,
 };
 
-/// What wallets' listeners serve; their kinds and limits are their own.
+/// The name of what wallets' listeners serve; their kinds and limits are their own.
 pub(crate) const ELECTRUM: &str = "the Electrum protocol";
 
 /// All of them but the wallets', in the order of the links.
@@ -169,9 +167,9 @@ impl Protocol {
         self.bounds != Bounds::Relay
     }
 
-    /// Returns the scheme of its URLs for people; `None` if programs alone ask it.
+    /// Returns the scheme of its links; `None` if it has none.
     pub(crate) fn scheme(&self, security: Security) -> Option<&'static str> {
-        (self.audience == Audience::People).then_some(match (self.carrier, security) {
+        (self.links == Links::Shown).then_some(match (self.carrier, security) {
             (Carrier::Http, Security::Plain) => "http",
             (Carrier::Http, Security::Tls) => "https",
             (Carrier::WebSocket, Security::Plain) => "ws",

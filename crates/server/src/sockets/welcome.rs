@@ -105,16 +105,6 @@ pub(crate) fn links(others: &[Other], own: Option<IpAddr>, public: &[Shown], rel
     links
 }
 
-/// Returns the scheme of the URLs of a listener other than the wallets'.
-pub(crate) fn scheme(transport: &Transport) -> &'static str {
-    match transport {
-        Transport::Tcp => "http",
-        Transport::Tls(_) => "https",
-        Transport::Ws => "ws",
-        Transport::Wss(_) => "wss",
-    }
-}
-
 /// Returns the SHA-256 of a certificate, in hexadecimal.
 pub(crate) fn fingerprint(certificate: &Certificate) -> Option<String> {
     certificate.leaf().ok().map(|leaf| sha256::Hash::hash(&leaf).to_string())
@@ -268,8 +258,8 @@ mod tests {
         let at = |serves, scheme, addr: &str| Other { serves, scheme, addr: addr.parse().unwrap() };
         let listeners = [
             at("the REST API", "http", "0.0.0.0:3000"),
-            at("the explorer", scheme(&Transport::Tcp), "[2001:db8::1]:8080"),
-            at("the relay", scheme(&Transport::Ws), "127.0.0.1:7777"),
+            at("the explorer", "http", "[2001:db8::1]:8080"),
+            at("the relay", "ws", "127.0.0.1:7777"),
         ];
         let links = links(&listeners, own, &[], &["wss://relay.example.org".to_owned()]);
         let expected = "Other services:\n  REST API    http://192.168.1.5:3000\n  explorer    http://[2001:db8::1]:8080\n  \

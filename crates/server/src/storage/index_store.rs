@@ -13,6 +13,7 @@ use bitcoin::blockdata::constants::genesis_block;
 
 use crate::config::Options;
 use crate::sockets::listeners;
+use crate::sockets::protocols::REPLICAS;
 
 /// The store of the index.
 #[derive(Clone)]
@@ -92,7 +93,7 @@ pub(crate) fn open_files(
         error => error.into(),
     })?;
     let store = Arc::new(store);
-    let feed = if listeners::plan_replicas(options)?.is_empty() {
+    let feed = if listeners::plan_of(options, &REPLICAS)?.is_empty() {
         None
     } else {
         Some(Arc::new(FeedStore::new(Arc::clone(&store), FeedBounds::default())?))

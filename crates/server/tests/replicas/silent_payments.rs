@@ -73,13 +73,13 @@ fn a_replica_scans_for_silent_payments_among_tweaks_of_its_own() {
         assert!(error.contains("unknown method"), "{error}");
     }
     let (mut client, found) = history(&replica, &receiver);
-    assert_eq!(found, [first.clone()]);
+    assert_eq!(found, std::slice::from_ref(&first));
     let (_, second) = paid(&mut live, 21, &receiver);
     let mut live_entries = Vec::new();
     while live_entries.is_empty() {
         live_entries = entries(&mut client);
     }
-    assert_eq!(live_entries, [second.clone()]);
+    assert_eq!(live_entries, std::slice::from_ref(&second));
     let (_, found) = history(&replica, &receiver);
     assert_eq!(found, [first, second]);
 }

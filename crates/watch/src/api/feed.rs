@@ -143,7 +143,7 @@ impl Changes {
         }
     }
 
-    /// Begins at the current snapshot, with all changes since the client's cursor. Without one, the client is told
+    /// Begins at the current snapshot, with all changes since the client's cursor. Without one, the client learns
     /// where it begins.
     async fn first(&mut self) -> Option<Vec<Item>> {
         let following = self.caller.service.wallets.follow()?;

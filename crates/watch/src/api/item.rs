@@ -1,4 +1,4 @@
-//! What streams send, and its two forms: server-sent events, and messages of a WebSocket. Pure.
+//! Items of a stream, and their two forms: server-sent events, and messages of a WebSocket. Pure.
 //!
 //! A position is the id of an event of a stream: a client that comes back with it, as `Last-Event-ID` or `synced-tip`,
 //! misses nothing. Where the event of a block is not asked for, the position stands alone: a browser keeps it, and

@@ -73,7 +73,7 @@ impl Route {
     }
 
     /// Takes it from pages of this server, too.
-    pub(super) const fn from_own_page(mut self) -> Self {
+    pub(super) const fn of_own_page(mut self) -> Self {
         self.sender = Sender::OwnPage;
         self
     }

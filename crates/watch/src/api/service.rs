@@ -47,7 +47,7 @@ pub(super) struct Service {
     pub(super) invoices: Arc<InvoiceBook>,
     pub(super) settings: Settings,
     pub(super) registry: Arc<Registry>,
-    /// Memory for messages of WebSockets that are not whole.
+    /// Memory for messages over WebSocket that are not whole.
     pub(super) partial: PartialMessages,
     /// Connections that found no seat or had to leave theirs.
     pub(super) refused: Arc<SeatCounters>,

@@ -103,7 +103,7 @@ mod tests {
         assert_eq!((kind, lines.amounts.received), (NoticeKind::Digest { transactions: 4, is_past: false }, 50));
     }
 
-    /// What was announced before was an alarm then, and what is gone spends nothing.
+    /// An announced transaction was an alarm then, and one that is gone spends nothing.
     #[test]
     fn a_part_of_a_digest_is_unknown_only_where_its_sums_are() {
         let partial = |subject, kind| {

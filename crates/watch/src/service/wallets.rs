@@ -1,4 +1,4 @@
-//! What the API asks.
+//! Questions of the API about watches.
 
 use std::sync::Arc;
 

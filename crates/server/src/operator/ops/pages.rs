@@ -20,7 +20,7 @@ use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::ctl::Answer;
 use crate::operator::{answer_text, connections, ctl, reports, status, watch};
-use crate::services::WATCH_API;
+use crate::sockets::protocols::WATCH_API;
 
 /// Connections on the page; `birdhouse ctl connections` lists all.
 const CONNECTIONS_MAX: usize = 200;
@@ -139,7 +139,7 @@ impl Dashboard {
     }
 
     fn watches(&self, control: &Control) -> String {
-        let api = status::links(&control.shown).into_iter().find(|link| link.serves == WATCH_API);
+        let api = status::links(&control.shown).into_iter().find(|link| link.serves == WATCH_API.serves);
         let api = api.as_ref().map(|link| link.url.as_str());
         watch::page(control, self.commands_of(self.wallets.commands), api)
     }

@@ -65,7 +65,7 @@ mod tests {
         let mut outgoing = Outgoing::new(FrameWriter::new(Compression::Off));
         let message = "x".repeat(100);
         outgoing.frames.text(&[message.as_bytes()]);
-        let patience = Duration::from_secs(60);
+        let patience = Duration::from_mins(1);
         assert_eq!(outgoing.flush(&mut server, patience).await, Err(Unwritten::Slow));
         outgoing.frames.close(CloseCode::Again, "7:ab");
         let reading = tokio::spawn(async move {
@@ -87,6 +87,6 @@ mod tests {
         drop(client);
         let mut outgoing = Outgoing::new(FrameWriter::new(Compression::Off));
         outgoing.frames.text(&[b"x"]);
-        assert_eq!(outgoing.flush(&mut server, Duration::from_secs(60)).await, Err(Unwritten::Gone));
+        assert_eq!(outgoing.flush(&mut server, Duration::from_mins(1)).await, Err(Unwritten::Gone));
     }
 }

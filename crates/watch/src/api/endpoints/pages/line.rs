@@ -1,4 +1,4 @@
-//! What pages and tables show of a watch: its scripts, sums, transactions and unspent outputs, with their labels.
+//! Figures of a watch for pages and tables: its scripts, sums, transactions and unspent outputs, with their labels.
 
 use birdhouse_chain::{Confirmation, Height, ScriptHash, Snapshot, Unspent};
 use bitcoin::{Address, Network, OutPoint, Txid};

@@ -24,7 +24,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/watch/{name}/csv", table::csv, "All transactions of a watch as comma-separated values.").with(CSV),
     Route::post("/watch/{name}/labels", wallet::import, "Imports the labels of the form of that page.")
         .with(HTML)
-        .from_own_page(),
+        .of_own_page(),
 ];
 
 fn home(question: &Question<'_>) -> Answer {
