@@ -32,9 +32,9 @@ use crate::wire::{
 };
 use crate::work::ApiRequest;
 
-/// The header with the id of the last event that a client has received.
-/// Why the tip is not the newest: [`birdhouse_chain::Waiting::kind`].
+/// The reason for which the tip is not the newest: [`birdhouse_chain::Waiting::kind`].
 const WAITING: HeaderName = HeaderName::from_static("birdhouse-waiting");
+/// The header with the id of the last event that a client has received.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Seconds for which a browser may remember what CORS allows.
 const CORS_S: &str = "86400";

@@ -9,6 +9,7 @@ use birdhouse_electrum::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
 use ipnet::IpNet;
 use serde::Deserialize;
 
+use super::Options;
 use super::values::{Kind, KindRange, ListenAddr, PubkeyText};
 
 /// `[limits.public]`, `[limits.private]`, `[limits.server]`, `[limits.relay]` and `[limits.rest]`: bounds that differ
@@ -129,6 +130,31 @@ impl ListenerOptions {
     /// Returns a listener with defaults for everything but these.
     pub(crate) fn simple(kind: ListenerKind, name: &str, addr: ListenAddr) -> Self {
         Self { name: name.into(), kind, addr, proxy_from: None, limits: None, tls_cert: None, tls_key: None }
+    }
+}
+
+impl Options {
+    /// Returns the listeners of flags and tables.
+    pub(crate) fn listeners(&self) -> Vec<ListenerOptions> {
+        let simple = [
+            (ListenerKind::Tcp, "tcp", self.electrum_addr),
+            (ListenerKind::Tls, "tls", self.electrum_tls_addr),
+            (ListenerKind::Ws, "ws", self.electrum_ws_addr),
+            (ListenerKind::Wss, "wss", self.electrum_wss_addr),
+            (ListenerKind::Relay, "relay", self.relay_addr.map(Into::into)),
+            (ListenerKind::RelayTls, "relay-tls", self.relay_tls_addr.map(Into::into)),
+            (ListenerKind::Rest, "rest", self.rest_addr.map(Into::into)),
+            (ListenerKind::RestTls, "rest-tls", self.rest_tls_addr.map(Into::into)),
+            (ListenerKind::RestPrivate, "rest-private", self.rest_private_addr.map(Into::into)),
+            (ListenerKind::WatchApi, "watch-api", self.watch_api_addr.map(Into::into)),
+            (ListenerKind::Replicas, "replicas", self.replicas_addr.map(Into::into)),
+            (ListenerKind::ReplicasTls, "replicas-tls", self.replicas_tls_addr.map(Into::into)),
+            (ListenerKind::Http, "http", self.http_addr.map(Into::into)),
+            (ListenerKind::HttpTls, "http-tls", self.http_tls_addr.map(Into::into)),
+        ];
+        let simple =
+            simple.into_iter().filter_map(|(kind, name, addr)| Some(ListenerOptions::simple(kind, name, addr?)));
+        simple.chain(self.listener.iter().flatten().cloned()).collect()
     }
 }
 

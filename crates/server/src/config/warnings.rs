@@ -35,7 +35,7 @@ impl Options {
             let why = "the relay is off; set relay-addr";
             warn(of(&|name| name.starts_with("relay-")), why);
         }
-        if self.watch_api_addr.is_none() && !self.has(&[ListenerKind::WatchApi]) {
+        if !self.has(&[ListenerKind::WatchApi]) {
             let is_meant = |name: &str| name == "watch-api-token-file" || name == "watch-invoice-gap";
             warn(of(&is_meant), "the API for programs is off; set watch-api-addr");
         }
@@ -84,17 +84,7 @@ impl Options {
 
     /// Returns `true` if a listener of one of these kinds is set.
     fn has(&self, kinds: &[ListenerKind]) -> bool {
-        let simple = [
-            (ListenerKind::Tls, self.electrum_tls_addr.is_some()),
-            (ListenerKind::Wss, self.electrum_wss_addr.is_some()),
-            (ListenerKind::Relay, self.relay_addr.is_some()),
-            (ListenerKind::RelayTls, self.relay_tls_addr.is_some()),
-            (ListenerKind::RestTls, self.rest_tls_addr.is_some()),
-            (ListenerKind::ReplicasTls, self.replicas_tls_addr.is_some()),
-            (ListenerKind::HttpTls, self.http_tls_addr.is_some()),
-        ];
-        simple.iter().any(|(kind, is_set)| *is_set && kinds.contains(kind))
-            || self.listener.iter().flatten().any(|listener| kinds.contains(&listener.kind))
+        self.listeners().iter().any(|listener| kinds.contains(&listener.kind))
     }
 }
 

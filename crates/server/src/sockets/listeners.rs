@@ -65,26 +65,9 @@ pub(crate) fn plan_of(options: &Options, protocol: &Protocol) -> Result<Vec<Plan
     all(options)?.into_iter().filter_map(planned).collect()
 }
 
-/// Returns the listeners of flags and tables, whose names differ.
+/// Returns the listeners of the settings, whose names differ.
 fn all(options: &Options) -> Result<Vec<ListenerOptions>> {
-    let simple = [
-        (ListenerKind::Tcp, "tcp", options.electrum_addr),
-        (ListenerKind::Tls, "tls", options.electrum_tls_addr),
-        (ListenerKind::Ws, "ws", options.electrum_ws_addr),
-        (ListenerKind::Wss, "wss", options.electrum_wss_addr),
-        (ListenerKind::Relay, "relay", options.relay_addr.map(Into::into)),
-        (ListenerKind::RelayTls, "relay-tls", options.relay_tls_addr.map(Into::into)),
-        (ListenerKind::Rest, "rest", options.rest_addr.map(Into::into)),
-        (ListenerKind::RestTls, "rest-tls", options.rest_tls_addr.map(Into::into)),
-        (ListenerKind::RestPrivate, "rest-private", options.rest_private_addr.map(Into::into)),
-        (ListenerKind::WatchApi, "watch-api", options.watch_api_addr.map(Into::into)),
-        (ListenerKind::Replicas, "replicas", options.replicas_addr.map(Into::into)),
-        (ListenerKind::ReplicasTls, "replicas-tls", options.replicas_tls_addr.map(Into::into)),
-        (ListenerKind::Http, "http", options.http_addr.map(Into::into)),
-        (ListenerKind::HttpTls, "http-tls", options.http_tls_addr.map(Into::into)),
-    ];
-    let simple = simple.into_iter().filter_map(|(kind, name, addr)| Some(ListenerOptions::simple(kind, name, addr?)));
-    let all: Vec<_> = simple.chain(options.listener.iter().flatten().cloned()).collect();
+    let all = options.listeners();
     for (index, listener) in all.iter().enumerate() {
         if all[..index].iter().any(|other| other.name == listener.name) {
             bail!("two listeners have the name {:?}; rename one of them", listener.name);
