@@ -12,6 +12,11 @@ const { Relay, useWebSocketImplementation } = load("nostr-tools/lib/cjs/relay.js
 useWebSocketImplementation(load("ws"));
 const { NegentropyStorageVector, NegentropySync } = load("nostr-tools/lib/cjs/nip77.js");
 
+// By default stored events that take 4.4 s count as complete, and an event without an answer for as long as refused.
+const PATIENCE_MS = 600_000;
+const connected = async () =>
+  Object.assign(await Relay.connect(url), { baseEoseTimeout: PATIENCE_MS, publishTimeout: PATIENCE_MS });
+
 const seconds = Math.floor(Date.now() / 1000);
 const signed = (secret, kind, content, tags = []) =>
   tools.finalizeEvent({ kind, created_at: seconds, tags, content }, secret);
@@ -45,7 +50,7 @@ const compared = (relay, filter, own) =>
 async function main() {
   const [alice, bob] = [tools.generateSecretKey(), tools.generateSecretKey()];
   const person = tools.getPublicKey(bob);
-  const [writer, reader] = [await Relay.connect(url), await Relay.connect(url)];
+  const [writer, reader] = [await connected(), await connected()];
   const seen = {};
 
   let isLive, hear;

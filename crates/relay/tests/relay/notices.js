@@ -14,6 +14,9 @@ const { unwrapEvent } = load("nostr-tools/lib/cjs/nip59.js");
 const { Relay, useWebSocketImplementation } = load("nostr-tools/lib/cjs/relay.js");
 useWebSocketImplementation(load("ws"));
 
+// By default stored events that take 4.4 s count as complete, and an event without an answer for as long as refused.
+const PATIENCE_MS = 600_000;
+
 const print = (value) => console.log(JSON.stringify(value));
 const newest = (relay, filter) =>
   new Promise((resolve) => {
@@ -28,6 +31,7 @@ async function main() {
   const secret = tools.generateSecretKey();
   const key = tools.getPublicKey(secret);
   const relay = await Relay.connect(url);
+  relay.baseEoseTimeout = relay.publishTimeout = PATIENCE_MS;
   const created_at = Math.floor(Date.now() / 1000);
   const tags = JSON.parse(reads).map((name) => ["relay", name]);
   if (tags.length > 0) {
