@@ -11,6 +11,7 @@ mod builds;
 mod campaign;
 mod machine;
 mod mempool;
+mod notices;
 mod relays;
 mod report;
 mod virtual_node;
@@ -141,6 +142,17 @@ enum Command {
         #[command(flatten)]
         plan: attack::Plan,
     },
+    /// Measure notices of payments beside sentrum: delay, restarts, cost of many watched scripts. Makes a chain.
+    Notices {
+        #[command(flatten)]
+        plan: notices::Plan,
+    },
+    /// Pass a notice on to `notices`.
+    #[command(hide = true)]
+    Tell {
+        #[command(flatten)]
+        plan: notices::TellPlan,
+    },
     /// Measure queries of Nostr relays by shape, and compare the answers.
     Relay {
         #[command(flatten)]
@@ -215,6 +227,7 @@ fn main() -> Result<ExitCode> {
         Command::RelayAttackers { plan } => return relay::run_relay_attackers(plan).map(|()| ExitCode::SUCCESS),
         Command::Campaign { plan } => return campaign::run(plan).map(|()| ExitCode::SUCCESS),
         Command::RelayWriter { plan } => return campaign::run_writer(plan).map(|()| ExitCode::SUCCESS),
+        Command::Tell { plan } => return notices::tell(plan).map(|()| ExitCode::SUCCESS),
         measured => measure(measured)?,
     };
     println!("{}", record.to_markdown());
@@ -241,6 +254,7 @@ fn measure(command: &Command) -> Result<Record> {
         Command::Electrum { plan } => electrum::run(plan),
         Command::Idle { plan } => idle::run(plan),
         Command::Attack { plan } => attack::run(plan),
+        Command::Notices { plan } => notices::run(plan),
         Command::Relay { plan } => relay::queries(plan),
         Command::RelayIngest { plan } => relay::ingest(plan),
         Command::RelayFanOut { plan } => relay::fan_out(plan),
@@ -252,7 +266,8 @@ fn measure(command: &Command) -> Result<Record> {
         | Command::Campaign { .. }
         | Command::RelayAttackers { .. }
         | Command::RelayWriter { .. }
-        | Command::Report { .. } => unreachable!("main handles these commands"),
+        | Command::Report { .. }
+        | Command::Tell { .. } => unreachable!("main handles these commands"),
     }
 }
 

@@ -14,6 +14,7 @@ mod electrs;
 mod electrumx;
 mod fulcrum;
 mod peer;
+mod sentrum;
 
 pub mod part;
 
@@ -22,3 +23,4 @@ pub use self::electrs::Electrs;
 pub use self::electrumx::ElectrumX;
 pub use self::fulcrum::Fulcrum;
 pub use self::peer::{Home, Kind, Peer};
+pub use self::sentrum::{Past, Sentrum, Wanted};
