@@ -71,7 +71,7 @@ const POLL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_hours(2);
 
 /// All parts. The shortest pieces come first.
-pub(crate) const PARTS: [Part; 16] = [
+pub(crate) const PARTS: [Part; 17] = [
     Part {
         name: "relay-kills",
         proves: "SIGKILL during relay writes of all kinds: every acknowledged event is there, the model agrees",
@@ -209,6 +209,20 @@ pub(crate) const PARTS: [Part; 16] = [
         unit: "kills",
         piece: 16,
         run: Run::Test(Test { name: "killed_node_and_index_answer_as_a_twin_for_many_rounds", ..KILLED }),
+    },
+    Part {
+        name: "notice-kills",
+        proves: "SIGKILL of server, node, receiver of webhooks and client of direct messages, reorgs, replacements, wiped \
+                 nodes and restored backups: each notice is that of a naive model, and delivered with one id",
+        volume: 2000,
+        unit: "notices",
+        piece: 550,
+        run: Run::Test(Test {
+            name: "notices_are_made_once_and_delivered_for_many_rounds",
+            each: 55,
+            said: Some(" notices, "),
+            ..KILLED
+        }),
     },
     Part {
         name: "simulation",
