@@ -47,13 +47,15 @@ impl World {
         self.rounds += 1;
         let (setup, address) = (&self.setup, Setup::attacker(self.rounds));
         let start = |attack: &Attack| attack.start(target(&setup.exposed, *attack), address, &setup.prey);
-        let scanned_before = setup.exposed.silent_scanned().unwrap();
+        // Where all attack at once, nobody else gets the dashboard's figures.
+        let scans = matches!(attacks, [Attack::ScanKeys | Attack::HostileSpendKeys]);
+        let scanned_before = scans.then(|| setup.exposed.silent_scanned().unwrap());
         let running: Vec<_> = attacks.iter().map(start).collect();
         let (clients, visitors) = (self.setup.honest_clients(HONEST_CLIENTS), self.setup.rest_visitors(HONEST_CLIENTS));
         // The duration of the attack, not a wait for a condition.
         std::thread::sleep(time);
-        if attacks.iter().any(|attack| matches!(attack, Attack::ScanKeys | Attack::HostileSpendKeys)) {
-            self.until_scanned(name, scanned_before);
+        if let Some(before) = scanned_before {
+            self.until_scanned(name, before);
         }
         let [served, visited] = [clients, visitors]
             .map(|honest| honest.stop().unwrap_or_else(|error| panic!("{name}: {error}\n{}", self.last_words())));
