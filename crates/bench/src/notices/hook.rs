@@ -24,12 +24,11 @@ pub(crate) struct TellPlan {
 
 /// Passes a notice on to the listener.
 pub(crate) fn tell(plan: &TellPlan) -> Result<()> {
-    let txid = match &plan.txid {
-        Some(txid) => txid.clone(),
-        None => {
-            let notice: Value = serde_json::from_reader(std::io::stdin())?;
-            notice["data"]["txid"].as_str().context("the notice names no transaction")?.to_owned()
-        }
+    let txid = if let Some(txid) = &plan.txid {
+        txid.clone()
+    } else {
+        let notice: Value = serde_json::from_reader(std::io::stdin())?;
+        notice["data"]["txid"].as_str().context("the notice names no transaction")?.to_owned()
     };
     Ok(TcpStream::connect(plan.addr)?.write_all(txid.as_bytes())?)
 }
