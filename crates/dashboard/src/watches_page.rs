@@ -169,8 +169,8 @@ fn channel(commands: Commands<'_>, line: &ChannelLine) -> Markup {
             (fact("Waiting", &html! { (amounts::count(line.waiting as u64)) }))
             @if let Some(error) = &line.error {
                 (fact("Last error", &html! {
-                    (sentence(error))
-                    @if let Some(seconds) = line.error_s { " " (ago(seconds)) "." }
+                    (error)
+                    @if let Some(seconds) = line.error_s { ", " (ago(seconds)) }
                 }))
             }
         }
