@@ -109,8 +109,8 @@ pub const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
 pub const ARGUMENTS_MAX: usize = 64;
 /// Secrets of a webhook that sign at the same time.
 pub const SECRETS_MAX: usize = 4;
-/// Bytes of the text that ntfy shows; it makes an attachment of a longer one.
-pub const NTFY_BYTES_MAX: usize = 4096;
+/// Bytes of the text that ntfy shows. Its server makes an attachment of one that has 4096, or refuses it.
+pub const NTFY_BYTES_MAX: usize = 4095;
 /// Relays of a recipient that a message is sent to, and that are asked for these.
 pub const RELAYS_MAX: usize = 8;
 /// Wait after the first attempt that failed. It doubles with each further one.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod mail;
+mod ntfy;
 mod peers;
 mod secrets;
 mod webhook;
