@@ -13,6 +13,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_socks::TargetAddr;
+use tokio_socks::tcp::Socks5Stream;
 
 use crate::public::is_public;
 use crate::refused::{Refused, is_local};
@@ -25,6 +27,8 @@ pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 pub const ADDRESSES_MAX: usize = 4;
 /// Wait for one of several addresses.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Wait for a connection through a proxy: Tor builds a circuit first.
+pub const PROXY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Opens connections.
 pub struct Guard {
@@ -122,6 +126,9 @@ impl Guard {
     }
 
     async fn open(&self, target: &Target) -> Result<TcpStream, String> {
+        if let Some(proxy) = target.proxy {
+            return self.open_through(proxy, target).await;
+        }
         let mut failure = format!("failed to find {}: the name has no address", target.host);
         for address in self.checked(target).await? {
             match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
@@ -133,9 +140,31 @@ impl Guard {
         Err(failure)
     }
 
+    /// Connects through a SOCKS5 proxy, which looks the name up. An address, and a name that is one of the operator's
+    /// own, is checked here.
+    async fn open_through(&self, proxy: SocketAddr, target: &Target) -> Result<TcpStream, String> {
+        match &target.host {
+            Host::Name(name) if name != "localhost" && !name.ends_with(".localhost") => {
+                let now = self.refused.now(&*self.resolver).await;
+                now.check_name(target).map_err(|name| refused_name(target, name))?;
+            }
+            _ => drop(self.checked(target).await?),
+        }
+        let failed = |why: String| format!("failed to connect to {target} through the proxy {proxy}: {why}");
+        let host = match &target.host {
+            Host::Name(name) => TargetAddr::Domain(name.as_str().into(), target.port),
+            Host::Address(address) => TargetAddr::Ip(SocketAddr::new(*address, target.port)),
+        };
+        match tokio::time::timeout(PROXY_TIMEOUT, Socks5Stream::connect(proxy, host)).await {
+            Ok(Ok(stream)) => Ok(stream.into_inner()),
+            Ok(Err(error)) => Err(failed(error.to_string())),
+            Err(_) => Err(failed("no answer".to_owned())),
+        }
+    }
+
     /// Looks the addresses of a target up, and checks them all.
     async fn checked(&self, target: &Target) -> Result<Vec<SocketAddr>, String> {
-        let refused = |name| format!("{target} is {name}, which nothing may reach from here; use another address");
+        let refused = |name| refused_name(target, name);
         let now = self.refused.now(&*self.resolver).await;
         now.check_name(target).map_err(refused)?;
         let addresses = match &target.host {
@@ -165,6 +194,10 @@ impl Guard {
         };
         self.own_relay.iter().any(is_served) && is_local(address.ip().to_canonical())
     }
+}
+
+fn refused_name(target: &Target, name: impl std::fmt::Display) -> String {
+    format!("{target} is {name}, which nothing may reach from here; use another address")
 }
 
 impl Trust {

@@ -23,7 +23,7 @@ mod guard;
 
 pub mod relay;
 
-pub use guard::{ADDRESSES_MAX, ANSWER_BYTES_MAX, Connection, Guard, Reached, Stream, Trust};
+pub use guard::{ADDRESSES_MAX, ANSWER_BYTES_MAX, Connection, Guard, PROXY_TIMEOUT, Reached, Stream, Trust};
 pub use refused::{AskNode, Refused, RefusedAddress};
 pub use resolver::{Resolver, SystemResolver};
 pub use target::{Encryption, Host, Scheme, Target, URL_BYTES_MAX};

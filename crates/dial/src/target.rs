@@ -1,7 +1,7 @@
 //! Addresses as operators write them: `http://`, `https://`, `ws://`, `wss://`, `smtp://` and `smtps://`.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use zeroize::Zeroize as _;
 
@@ -53,6 +53,8 @@ pub struct Target {
     /// The port, 1 to 65535.
     pub port: u16,
     pub(crate) named_by: NamedBy,
+    /// The SOCKS5 proxy on the way to it.
+    pub(crate) proxy: Option<SocketAddr>,
     /// Path and query, beginning with `/`.
     path: String,
 }
@@ -129,7 +131,7 @@ impl Target {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let (host, port) = split_port(authority).ok_or("the port of the address must be 1 to 65535")?;
         let host = Host::parse(host).ok_or("the address has no valid host")?;
-        Ok(Self { scheme, host, port: port.unwrap_or(scheme.port()), named_by: NamedBy::Operator, path })
+        Ok(Self { scheme, host, port: port.unwrap_or(scheme.port()), named_by: NamedBy::Operator, proxy: None, path })
     }
 
     /// Returns it as an address that somebody else has named, who may not lead the server into its own network.
@@ -137,6 +139,18 @@ impl Target {
     pub fn named_by_recipient(mut self) -> Self {
         self.named_by = NamedBy::Recipient;
         self
+    }
+
+    /// Returns it as an address behind a SOCKS5 proxy such as Tor's, which also looks its name up.
+    #[must_use]
+    pub fn through(mut self, proxy: Option<SocketAddr>) -> Self {
+        self.proxy = proxy;
+        self
+    }
+
+    /// True behind a proxy.
+    pub fn has_proxy(&self) -> bool {
+        self.proxy.is_some()
     }
 
     /// Returns path and query.

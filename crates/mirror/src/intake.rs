@@ -5,42 +5,74 @@ use std::sync::Arc;
 
 use birdhouse_events::Filter;
 use birdhouse_relay::Exchange;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::came::Came;
 use crate::limits::{BATCH_BYTES, BATCH_EVENTS, BATCHES_WAITING};
+use crate::page::dated;
+use crate::peer::now;
 use crate::tally::SharedTally;
 
 /// Events that wait to be stored.
 pub(crate) struct Intake {
-    batches: mpsc::Sender<Vec<String>>,
+    batches: mpsc::Sender<Batch>,
     storing: JoinHandle<()>,
-    batch: Vec<String>,
+    batch: Batch,
+    /// Where the ids of the events are kept, for a stream.
+    came: Option<Arc<Came>>,
+    /// The durable events so far.
+    pub(crate) progress: watch::Receiver<Progress>,
+}
+
+/// Events that are stored together.
+#[derive(Default)]
+struct Batch {
+    events: Vec<String>,
     bytes: usize,
+    /// Newest `created_at` among them, for a stream.
+    newest: u64,
+}
+
+/// The events that were stored so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// The newest `created_at` among them, up to now; seconds since 1970.
+    pub(crate) newest: u64,
+    /// Events that this relay could not keep, for a reason that passes.
+    pub(crate) failed: u64,
+    /// Events that are no valid ones.
+    pub(crate) invalid: u64,
 }
 
 impl Intake {
     /// Stores events that match a filter: what a peer sends is its own choice.
-    pub(crate) fn start(exchange: Arc<Exchange>, wanted: Filter, tally: SharedTally) -> Self {
+    pub(crate) fn start(exchange: Arc<Exchange>, wanted: Filter, tally: SharedTally, came: Option<Arc<Came>>) -> Self {
         let (batches, waiting) = mpsc::channel(BATCHES_WAITING);
-        let storing = tokio::spawn(store(exchange, wanted, tally, waiting));
-        Self { batches, storing, batch: Vec::new(), bytes: 0 }
+        let (stored, progress) = watch::channel(Progress::default());
+        let storing = tokio::spawn(store(exchange, wanted, tally, waiting, stored));
+        Self { batches, storing, batch: Batch::default(), came, progress }
     }
 
     /// Adds an event. Waits while too many batches wait.
     pub(crate) async fn add(&mut self, event: String) {
-        self.bytes += event.len();
-        self.batch.push(event);
-        if self.batch.len() >= BATCH_EVENTS || self.bytes >= BATCH_BYTES {
+        if let Some(came) = &self.came
+            && let Some(dated) = dated(&event)
+        {
+            came.add(dated.id);
+            self.batch.newest = self.batch.newest.max(dated.created_at);
+        }
+        self.batch.bytes += event.len();
+        self.batch.events.push(event);
+        if self.batch.events.len() >= BATCH_EVENTS || self.batch.bytes >= BATCH_BYTES {
             self.flush().await;
         }
     }
 
     /// Has everything stored that was added.
     pub(crate) async fn flush(&mut self) {
-        self.bytes = 0;
         let batch = std::mem::take(&mut self.batch);
-        if !batch.is_empty() {
+        if !batch.events.is_empty() {
             // It ends only by a defect, which `finish` reports.
             let _ = self.batches.send(batch).await;
         }
@@ -57,11 +89,25 @@ impl Intake {
     }
 }
 
-async fn store(exchange: Arc<Exchange>, wanted: Filter, tally: SharedTally, mut batches: mpsc::Receiver<Vec<String>>) {
+async fn store(
+    exchange: Arc<Exchange>,
+    wanted: Filter,
+    tally: SharedTally,
+    mut batches: mpsc::Receiver<Batch>,
+    stored: watch::Sender<Progress>,
+) {
     while let Some(batch) = batches.recv().await {
-        let outcomes = exchange.take(&batch, &wanted).await;
+        let outcomes = exchange.take(&batch.events, &wanted).await;
+        let (mut failed, mut invalid) = (0, 0);
         for taken in outcomes {
-            tally.took(taken);
+            failed += u64::from(taken.has_failed());
+            invalid += u64::from(tally.took(taken));
         }
+        let newest = batch.newest.min(now().as_secs());
+        stored.send_modify(|progress| {
+            progress.newest = progress.newest.max(newest);
+            progress.failed += failed;
+            progress.invalid += invalid;
+        });
     }
 }

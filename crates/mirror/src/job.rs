@@ -1,7 +1,6 @@
 //! The events that are compared with a peer, and their direction.
 
-use birdhouse_events::{Filter, Timestamp};
-use birdhouse_relay::Relay;
+use birdhouse_events::{Event, Filter, FilterLimits, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -30,7 +29,7 @@ pub enum Purpose {
 }
 
 /// Events that are compared.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// The purpose.
     pub purpose: Purpose,
@@ -73,8 +72,8 @@ impl Job {
     ///
     /// # Errors
     /// The reason why it is no such filter.
-    pub fn new(relay: &Relay, purpose: Purpose, filter: &str) -> Result<Self, String> {
-        let own = relay.parse_filter(filter)?;
+    pub fn new(limits: &FilterLimits, purpose: Purpose, filter: &str) -> Result<Self, String> {
+        let own = Filter::from_json(filter, limits).map_err(|rejection| rejection.to_string())?;
         if own.limit.is_some() || own.search.is_some() {
             return Err("the filter of an exchange has neither limit nor search".into());
         }
@@ -105,6 +104,16 @@ impl Job {
         self.own_in(Window { since: self.since, until: self.until })
     }
 
+    /// Returns the filter as a client sends it.
+    pub(crate) fn wire(&self) -> Map<String, Value> {
+        self.wire_in(Window { since: self.since, until: self.until })
+    }
+
+    /// True if the filter says where it begins.
+    pub(crate) fn has_beginning(&self) -> bool {
+        self.since > 0
+    }
+
     /// Returns the filter for our own events in a window.
     pub(crate) fn own_in(&self, window: Window) -> Filter {
         let (since, until) = (Some(Timestamp(window.since)), window.until.map(Timestamp));
@@ -123,8 +132,9 @@ impl Job {
         wire
     }
 
-    /// True if the operator has named the kinds, private ones among them.
-    pub(crate) fn names_kinds(&self) -> bool {
-        self.own.kinds.is_some()
+    /// True if an event may be sent on. A relay takes a protected event from its author alone. Private messages go to
+    /// the relays that their recipients have named, unless the operator names their kind.
+    pub(crate) fn sends(&self, event: &Event) -> bool {
+        !event.is_protected() && (self.own.kinds.is_some() || !event.kind.is_private())
     }
 }

@@ -1,6 +1,7 @@
 //! Exchange of events with other relays.
 //!
-//! A *synchronization* ([`sync`]) compares the events of a filter with those of another relay, window of time by window
+//! A *stream* ([`Streams`]) passes events on as they are published, from another relay, to it, or both. A
+//! *synchronization* ([`sync`]) compares the events of a filter with those of another relay, window of time by window
 //! of time, and transfers what either side lacks. The other relay is the *peer*. Events from it go through the checks
 //! of published ones, by [`Exchange`](birdhouse_relay::Exchange).
 //!
@@ -13,9 +14,12 @@
 //! | `fetch`, `upload`, `page` | ids and events on their way; pure |
 //! | `pauses` | pauses for which the peer asks; pure |
 //! | `tally` | counts for people |
+//! | `words` | words of relays of which the meaning is guessed |
+//! | `came` | ids that came from a URL, which are not sent back to it |
 //! | `peer` | the connection to the peer |
 //! | `intake` | events on their way into the store |
 //! | `session` | one synchronization |
+//! | `stream` | streams: their cursors, connections and tasks |
 
 #![forbid(unsafe_code)]
 
@@ -30,13 +34,17 @@ mod page;
 mod pauses;
 mod upload;
 mod windows;
+mod words;
 
+mod came;
 mod intake;
 mod peer;
 
 mod session;
+mod stream;
 
 pub use job::{Direction, Job, Purpose};
 pub use peer::{Peer, relay_url};
 pub use session::{Missing, sync};
+pub use stream::{Cursors, StreamSettings, StreamState, StreamStatus, Streams, check};
 pub use tally::{Reasons, SharedTally, Tally};

@@ -72,3 +72,47 @@ pub const PAGE_EVENTS: usize = 500;
 pub const PAGE_BYTES_MAX: usize = 16 << 20;
 /// Events of a page of a peer that does not keep to the number.
 pub const PAGE_EVENTS_MAX: usize = 20 * PAGE_EVENTS;
+
+// === streams ===
+
+/// Streams of the settings.
+pub const STREAMS_MAX: usize = 64;
+/// URLs of one stream.
+pub const STREAM_URLS_MAX: usize = 64;
+/// URLs of all streams: connections that are kept open. Catching up needs a second one for a while.
+pub const STREAM_CONNECTIONS_MAX: usize = 256;
+/// Bytes of a stream's name.
+pub const STREAM_NAME_BYTES_MAX: usize = 64;
+/// Time before the last complete moment from which a stream catches up: events are published some time after their
+/// `created_at`.
+pub const OVERLAP_S: u64 = 3600;
+/// Time in which a peer confirms a stream's subscription.
+pub const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Attempts to subscribe on one connection.
+pub const SUBSCRIBE_ATTEMPTS_MAX: usize = 4;
+/// Interval of pings of a stream.
+pub const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// Time without anything from the peer after which the connection counts as lost.
+pub const STREAM_SILENCE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Pause after the first failure of a stream; it doubles.
+pub const BACKOFF_MIN: Duration = Duration::from_secs(1);
+/// The longest of these pauses.
+pub const BACKOFF_MAX: Duration = Duration::from_mins(5);
+/// Time after which a connection counts as a good one: the next pause is the first again.
+pub const STABLE: Duration = Duration::from_mins(1);
+/// Messages of a peer that are read before others have their turn.
+pub const DRAINED_MAX: usize = 512;
+/// Events that are no valid ones, if they are more than the others, after which the peer is left for a while.
+pub const INVALID_MAX: u64 = 1000;
+/// Uploaded events of a stream without a final outcome. No more are read meanwhile.
+pub const UNDECIDED_MAX: usize = 512;
+/// Attempts at an event that the peer answers with `error:`.
+pub const ERROR_ATTEMPTS: u32 = 5;
+/// Pause before the second of these attempts; it doubles.
+pub const ERROR_PAUSE: Duration = Duration::from_secs(5);
+/// Ids of events that came from a URL, which are kept so that none is sent back: 100 bytes each.
+pub const CAME_IDS_MAX: usize = 20_000;
+/// Time between two writes of the cursors of streams. After a crash that time is caught up again.
+pub const CURSORS_INTERVAL: Duration = Duration::from_secs(2);
+/// Bytes of the file of cursors.
+pub const CURSORS_BYTES_MAX: u64 = 16 << 20;

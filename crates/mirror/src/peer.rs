@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use birdhouse_dial::relay::{Accepted, Answer, Link, LinkReader, LinkWriter, Opened, Received, authentication};
-use birdhouse_dial::{Guard, Scheme, Target};
+use birdhouse_dial::{Guard, PROXY_TIMEOUT, Scheme, Target};
 use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::came::Came;
 use crate::limits::{CONNECT_TIMEOUT, MESSAGE_BYTES_MAX, SILENCE_TIMEOUT, UNWRITTEN_MAX};
 
 /// Kind of the proof of an identity to a relay (NIP-42).
@@ -23,11 +24,19 @@ pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
     reader: LinkReader,
-    to: mpsc::Sender<String>,
+    to: mpsc::Sender<Order>,
     writing: JoinHandle<()>,
     keys: Option<Arc<Keys>>,
     /// Id of the proof of our identity that is not answered yet.
     proof: Option<String>,
+    /// The ids of its events, if they are kept for a stream.
+    came: Option<Arc<Came>>,
+}
+
+/// Something to be written.
+enum Order {
+    Message(String),
+    Ping,
 }
 
 /// Parses the URL of a relay.
@@ -44,12 +53,24 @@ impl Peer {
     /// # Errors
     /// The reason, in one line without secrets.
     pub async fn connect(guard: &Guard, target: Target, keys: Option<Arc<Keys>>) -> Result<Self, String> {
-        let opened = timeout(CONNECT_TIMEOUT, Link::open(guard, &target, MESSAGE_BYTES_MAX)).await;
-        let late = |_| format!("{target} has not answered in {} s", CONNECT_TIMEOUT.as_secs());
+        let patience = if target.has_proxy() { CONNECT_TIMEOUT + PROXY_TIMEOUT } else { CONNECT_TIMEOUT };
+        let opened = timeout(patience, Link::open(guard, &target, MESSAGE_BYTES_MAX)).await;
+        let late = |_| format!("{target} has not answered in {} s", patience.as_secs());
         let Opened { link: Link { reader, writer }, address } = opened.map_err(late)??;
         let (to, orders) = mpsc::channel(UNWRITTEN_MAX);
         let writing = tokio::spawn(write(writer, orders));
-        Ok(Self { target, address, reader, to, writing, keys, proof: None })
+        Ok(Self { target, address, reader, to, writing, keys, proof: None, came: None })
+    }
+
+    /// The same connection, the ids of whose events are kept.
+    pub(crate) fn noting(mut self, came: Option<Arc<Came>>) -> Self {
+        self.came = came;
+        self
+    }
+
+    /// Returns where the ids of its events are kept.
+    pub(crate) fn came(&self) -> Option<Arc<Came>> {
+        self.came.clone()
     }
 
     /// Returns the relay's name, without path and query.
@@ -71,8 +92,21 @@ impl Peer {
     /// The connection has ended, or the peer reads nothing.
     pub(crate) async fn send_text(&self, message: String) -> Result<usize, String> {
         let bytes = message.len();
-        match timeout(SILENCE_TIMEOUT, self.to.send(message)).await {
-            Ok(Ok(())) => Ok(bytes),
+        self.order(Order::Message(message)).await?;
+        Ok(bytes)
+    }
+
+    /// Sends a ping.
+    ///
+    /// # Errors
+    /// As [`Self::send_text`].
+    pub(crate) async fn ping(&self) -> Result<(), String> {
+        self.order(Order::Ping).await
+    }
+
+    async fn order(&self, order: Order) -> Result<(), String> {
+        match timeout(SILENCE_TIMEOUT, self.to.send(order)).await {
+            Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(format!("the connection to {} has ended", self.target)),
             Err(_) => Err(format!("{} has read nothing in {} s", self.target, SILENCE_TIMEOUT.as_secs())),
         }
@@ -115,6 +149,11 @@ impl Peer {
         })
     }
 
+    /// True while a proof of our identity is not answered.
+    pub(crate) fn is_proving(&self) -> bool {
+        self.proof.is_some()
+    }
+
     /// True if challenges are answered.
     pub(crate) fn has_keys(&self) -> bool {
         self.keys.is_some()
@@ -129,16 +168,19 @@ impl Drop for Peer {
 }
 
 /// Writes messages; those that wait are written together.
-async fn write(mut writer: LinkWriter, mut messages: mpsc::Receiver<String>) {
+async fn write(mut writer: LinkWriter, mut orders: mpsc::Receiver<Order>) {
     // Reading fails, too, and has the reason.
-    while let Some(message) = messages.recv().await {
-        if writer.put(message).await.is_err() {
-            return;
-        }
-        while let Ok(message) = messages.try_recv() {
-            if writer.put(message).await.is_err() {
+    while let Some(order) = orders.recv().await {
+        let mut next = Some(order);
+        while let Some(order) = next {
+            let written = match order {
+                Order::Message(message) => writer.put(message).await,
+                Order::Ping => writer.ping().await,
+            };
+            if written.is_err() {
                 return;
             }
+            next = orders.try_recv().ok();
         }
         if writer.flush().await.is_err() {
             return;

@@ -28,10 +28,8 @@ use crate::peer::{Peer, now};
 use crate::tally::SharedTally;
 use crate::upload::{Outgoing, Sent, Upload};
 use crate::windows::{OneSecond, Window, Windows};
+use crate::words::{is_unknown, wants_identity};
 
-/// Words by which relays without negentropy answer its first message.
-const UNKNOWN_MESSAGE: [&str; 9] =
-    ["error", "invalid", "unrecognized", "bad msg", "could not parse", "disabled", "unsupported", "unknown", "neg-"];
 /// Words of a refusal of a comparison that has too many events.
 const TOO_LARGE: [&str; 5] = ["too many", "too_big", "too big", "too large", "more than"];
 
@@ -121,6 +119,7 @@ pub async fn sync(
     tally: &SharedTally,
     found: Option<mpsc::Sender<Missing>>,
 ) -> Result<(), String> {
+    let came = peer.came();
     let session = Session {
         exchange,
         peer,
@@ -136,7 +135,7 @@ pub async fn sync(
         last: 0,
         fetch: Fetch::default(),
         upload: Upload::default(),
-        intake: Intake::start(Arc::clone(exchange), job.wanted(), tally.clone()),
+        intake: Intake::start(Arc::clone(exchange), job.wanted(), tally.clone(), came),
         attempts: 0,
         repeated: 0,
         closed: 0,
@@ -153,8 +152,14 @@ impl Session<'_> {
     async fn run(mut self) -> Result<(), String> {
         let ended = self.work().await;
         // What has come is stored in any case.
+        let progress = self.intake.progress.clone();
         let stored = self.intake.finish().await;
-        ended.and(stored)
+        let failed = progress.borrow().failed;
+        ended.and(stored).and(if failed == 0 {
+            Ok(())
+        } else {
+            Err(format!("this relay could not keep {failed} of the events; see the reasons"))
+        })
     }
 
     async fn work(&mut self) -> Result<(), String> {
@@ -212,7 +217,7 @@ impl Session<'_> {
             }
             ids.sort_unstable();
             let events = self.exchange.events(&Filter { ids: Some(ids), ..Filter::default() }).await?;
-            let (sent, kept): (Vec<Event>, Vec<Event>) = events.into_iter().partition(|event| self.is_sent(event));
+            let (sent, kept): (Vec<Event>, Vec<Event>) = events.into_iter().partition(|event| self.job.sends(event));
             let sent = sent.into_iter().map(|event| Outgoing { id: event.id, json: event.to_json() });
             let (sent, too_long): (Vec<_>, Vec<_>) = sent.partition(|event| event.json.len() <= UPLOAD_BYTES_MAX);
             self.tally.change(|tally| {
@@ -227,12 +232,6 @@ impl Session<'_> {
             self.tally.change(|tally| tally.sent += 1);
         }
         Ok(())
-    }
-
-    /// True if an event may be sent on. A relay takes a protected event from its author alone. Private messages go to
-    /// the relays that their recipients have named, unless the operator names their kind.
-    fn is_sent(&self, event: &Event) -> bool {
-        !event.is_protected() && (self.job.names_kinds() || !event.kind.is_private())
     }
 
     /// Opens the next window, if there is one.
@@ -626,13 +625,4 @@ impl Session<'_> {
         self.rest = older.map(|oldest| Rest { window: Window { until: Some(oldest), ..window }, theirs });
         Ok(())
     }
-}
-
-/// True if a peer without negentropy says that it does not know the message.
-fn is_unknown(lowercase: &str) -> bool {
-    UNKNOWN_MESSAGE.iter().any(|word| lowercase.contains(word))
-}
-
-fn wants_identity(reason: &str) -> bool {
-    reason.starts_with("auth-required:")
 }

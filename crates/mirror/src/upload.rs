@@ -49,6 +49,11 @@ impl Upload {
         self.ids.is_empty() && self.ready.is_empty() && self.in_flight.is_empty()
     }
 
+    /// Returns the number of events that are sent and not answered.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// True while an answer is owed.
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.in_flight.is_empty()
@@ -110,6 +115,21 @@ impl Upload {
         }
         self.ready.push_back(outgoing);
         Sent::Later
+    }
+
+    /// Takes an event back that is in flight.
+    pub(crate) fn take_back(&mut self, id: &EventId) -> Option<Outgoing> {
+        self.in_flight.remove(id)
+    }
+
+    /// True if nothing waits to be read or sent.
+    pub(crate) fn has_sent_all(&self) -> bool {
+        self.ids.is_empty() && self.ready.is_empty()
+    }
+
+    /// Takes a request of the peer to wait.
+    pub(crate) fn slow_down(&mut self, now: Duration) {
+        self.pauses.take("rate-limited:", now);
     }
 
     /// Takes a refusal after which the event is sent again at once, once.

@@ -20,7 +20,7 @@ use crate::clock::now;
 use crate::connection::TurnPace;
 use crate::limits::{COUNT_ROWS, PAGE_BYTES};
 use crate::message::{Answer, Outcome};
-use crate::plugin::Question;
+use crate::plugin::{Plugin, Question, Source};
 use crate::policy::Identity;
 use crate::relay::Relay;
 use crate::writing::Submission;
@@ -30,8 +30,12 @@ const CHECKED_TOGETHER: usize = 64;
 
 /// A participant in an exchange, from its beginning to its end.
 pub struct Exchange {
-    relay: Arc<Relay>,
-    guard: ConnectionGuard,
+    pub(crate) relay: Arc<Relay>,
+    pub(crate) guard: ConnectionGuard,
+    /// The origin of its events, for the plugin.
+    source: Source,
+    /// A plugin for its events instead of the relay's.
+    plugin: Option<Arc<Plugin>>,
 }
 
 /// An id and the time of its event, seconds since 1970.
@@ -54,18 +58,19 @@ pub enum Taken {
     Refused(Rejection),
 }
 
-impl Relay {
-    /// Parses a filter that the operator has written, with the bounds of clients' filters.
-    ///
-    /// # Errors
-    /// The reason why it is none.
-    pub fn parse_filter(&self, filter: &str) -> Result<Filter, String> {
-        parse_filter(filter, &self.settings.limits.filter(self.settings.unknown_keys))
-    }
+/// An event that was offered and checked.
+enum Checked {
+    New(VerifiedEvent),
+    /// An event of its id is stored.
+    Known,
+    Refused(Rejection),
 }
 
-fn parse_filter(filter: &str, limits: &FilterLimits) -> Result<Filter, String> {
-    Filter::from_json(filter, limits).map_err(|rejection| rejection.to_string())
+impl Relay {
+    /// Returns the bounds of filters.
+    pub fn filter_limits(&self) -> FilterLimits {
+        self.settings.filter_limits()
+    }
 }
 
 impl Exchange {
@@ -78,7 +83,14 @@ impl Exchange {
         let (registry, origin) = (&relay.registry, Origin::of(address));
         let guard = registry.enter(registry.next_id(), name, origin, &unbounded, Instant::now());
         let guard = guard.map_err(|_| format!("the operator has banned {address}"))?;
-        Ok(Self { relay: Arc::clone(relay), guard })
+        Ok(Self { relay: Arc::clone(relay), guard, source: Source::Address(address), plugin: None })
+    }
+
+    /// The same participant, whose events come from the relay of a URL. With a `plugin`, that one is asked
+    /// about them instead of the relay's.
+    #[must_use]
+    pub fn streaming(self, url: &str, plugin: Option<Arc<Plugin>>) -> Self {
+        Self { source: Source::Stream(url.into()), plugin, ..self }
     }
 
     /// Waits until the operator ends this connection.
@@ -185,14 +197,18 @@ impl Exchange {
             let checked = self.relay.settings.reads.offloaded(&self.guard.meter, check).await;
             for (checked, text) in checked.into_iter().zip(some) {
                 match checked {
-                    Ok(event) => {
+                    Checked::New(event) => {
                         if self.submit(event, text.len(), answers.clone()).await {
                             in_flight += 1;
                         } else {
                             outcomes.push(cannot_keep());
                         }
                     }
-                    Err(rejection) => outcomes.push(Taken::Refused(rejection)),
+                    Checked::Known => {
+                        self.relay.counters.event(Outcome::Duplicate.name());
+                        outcomes.push(Taken::Duplicate);
+                    }
+                    Checked::Refused(rejection) => outcomes.push(Taken::Refused(rejection)),
                 }
             }
         }
@@ -213,16 +229,25 @@ impl Exchange {
     async fn submit(&self, event: VerifiedEvent, bytes: usize, answer: mpsc::Sender<Answer>) -> bool {
         let meter = Arc::clone(&self.guard.meter);
         let room = self.relay.ingest.reserve(&meter, bytes).await;
-        let address = meter.address;
-        let submission = Submission { event, room, meter, answer };
-        match &self.relay.plugin {
-            Some(plugin) => plugin.ask(Question { submission, address, authenticated: None, received_at: now() }).await,
+        let (submission, source) = (Submission { event, room, meter, answer }, self.source.clone());
+        match self.plugin.as_deref().or(self.relay.plugin.as_ref()) {
+            Some(plugin) => plugin.ask(Question { submission, source, authenticated: None, received_at: now() }).await,
             None => self.relay.ingest.submit(submission),
         }
     }
 
-    /// Checks an event as one that a client publishes, but for rates.
-    fn check(&self, text: &str, wanted: &Filter) -> Result<VerifiedEvent, Rejection> {
+    /// Checks an event as one that a client publishes, but for rates. One that is here is not verified: several relays
+    /// send the same events.
+    fn check(&self, text: &str, wanted: &Filter) -> Checked {
+        let verified = match self.admit(text, wanted) {
+            Ok(event) if self.relay.has(&event.id) => return Checked::Known,
+            Ok(event) => event.verify(),
+            Err(rejection) => Err(rejection),
+        };
+        verified.map_or_else(Checked::Refused, Checked::New)
+    }
+
+    fn admit(&self, text: &str, wanted: &Filter) -> Result<Event, Rejection> {
         if text.len() > self.relay.settings.limits.message_bytes {
             return Err(Rejection::Invalid("it is longer than message-bytes".into()));
         }
@@ -237,7 +262,7 @@ impl Exchange {
         let wanted = wanted.and_then(|()| relay.retention.get().check(&event, seconds));
         let wanted = wanted.and_then(|()| nobody.check_vanish(&event));
         let wanted = wanted.and_then(|()| relay.gate().check(&event, &relay.rules()));
-        wanted.and_then(|()| event.verify())
+        wanted.map(|()| event)
     }
 }
 
@@ -247,6 +272,11 @@ fn cannot_keep() -> Taken {
 }
 
 impl Taken {
+    /// True if the relay could not keep the event, for a reason that passes.
+    pub fn has_failed(&self) -> bool {
+        matches!(self, Self::Refused(Rejection::Error(_)))
+    }
+
     fn of(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Accepted | Outcome::Shadowed => Self::Stored,

@@ -185,7 +185,7 @@ impl Relay {
     /// # Errors
     /// The reason why it is no filter, or the store's failure.
     pub fn explain(&self, filter: &str) -> Result<Explanation, String> {
-        let limits = self.settings.limits.filter(self.settings.unknown_keys);
+        let limits = self.filter_limits();
         let filter = Filter::from_json(filter, &limits).map_err(|rejection| rejection.to_string())?;
         let query = Query { end: self.events.end(), now: now(), ..Query::of(&filter) };
         let rows = filter.limit.unwrap_or(usize::MAX).min(PAGE_ROWS);
@@ -229,7 +229,7 @@ impl Relay {
         Ok(self.depot()?.feed.after(after).await)
     }
 
-    fn depot(&self) -> Result<&Depot, String> {
+    pub(crate) fn depot(&self) -> Result<&Depot, String> {
         match &self.destination {
             Destination::Local(depot) => Ok(depot),
             Destination::Remote(_) => {

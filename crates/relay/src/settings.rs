@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use birdhouse_events::{Retention, UnknownKeys};
+use birdhouse_events::{FilterLimits, Retention, UnknownKeys};
 use birdhouse_net::{Compression, Connections, Reads, WebPages};
 use ipnet::IpNet;
 
@@ -41,6 +41,13 @@ pub struct Settings {
     pub connections: Connections,
     /// Turns to read events; other servers of the process may take them, too.
     pub reads: Arc<Reads>,
+}
+
+impl Settings {
+    /// Returns the bounds of filters.
+    pub fn filter_limits(&self) -> FilterLimits {
+        self.limits.filter(self.unknown_keys)
+    }
 }
 
 /// Third element of EOSE: hints whether stored events were left out (NIP-67). The NIP has no negotiation, so all
@@ -91,7 +98,7 @@ impl Default for Description {
 }
 
 /// A plugin as the operator configures it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginSettings {
     /// The command for the shell.
     pub command: String,

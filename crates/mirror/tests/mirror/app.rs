@@ -74,7 +74,7 @@ impl App {
         filter: &str,
         keys: Option<Arc<Keys>>,
     ) -> Outcome {
-        let job = Job::new(&self.relay, purpose, filter).unwrap();
+        let job = Job::new(&self.relay.filter_limits(), purpose, filter).unwrap();
         let (guard, target) = (Guard::new(Refused::default()), relay_url(&format!("ws://{with}")).unwrap());
         let (tally, mut missing) = (SharedTally::default(), Vec::new());
         let (found, mut listed) = mpsc::channel(10);

@@ -1,7 +1,9 @@
-//! Synchronization between relays over real sockets, and with peers that answer as none should.
+//! Synchronization and streams between relays over real sockets, and with peers that answer as none should.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod app;
 mod between;
 mod hostile;
+mod hostile_stream;
 mod old_peer;
+mod streams;

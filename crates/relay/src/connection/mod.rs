@@ -39,7 +39,7 @@ use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PrivateMessages, QUERIE
 use crate::live::{LiveEvent, LiveInbox, LiveQueue, SinceSeq};
 use crate::message;
 use crate::message::{Answer, ClientMessage, Outcome, Refused, SubscriptionId, is_event, refused};
-use crate::plugin::Question;
+use crate::plugin::{Question, Source};
 use crate::policy::{Identity, try_again};
 use crate::relay::{Relay, SYNC_IDS};
 use crate::rules::Verdict;
@@ -383,10 +383,10 @@ impl Connection<'_> {
             None => self.relay.ingest.reserve(&self.meter, bytes).await,
         };
         let submission = Submission { event, room, meter: Arc::clone(&self.meter), answer: self.answers.clone() };
-        let (address, authenticated) = (self.meter.address, self.identity.pubkeys().first().copied());
+        let (source, authenticated) = (Source::Address(self.meter.address), self.identity.pubkeys().first().copied());
         // Writer and plugin live as long as the relay.
         let is_submitted = match &self.relay.plugin {
-            Some(plugin) => plugin.ask(Question { submission, address, authenticated, received_at: now() }).await,
+            Some(plugin) => plugin.ask(Question { submission, source, authenticated, received_at: now() }).await,
             None => self.relay.ingest.submit(submission),
         };
         self.in_flight += usize::from(is_submitted);

@@ -64,6 +64,24 @@ impl Feed {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
+    /// Returns the number of the next event that will be published: those below are durable.
+    pub(crate) fn end(&self) -> Seq {
+        Seq(self.state.lock().end)
+    }
+
+    /// Waits until events from this number on are published.
+    pub(crate) async fn published_beyond(&self, seq: Seq) {
+        let mut changes = self.changes.subscribe();
+        loop {
+            let _ = changes.borrow_and_update();
+            if self.end() > seq {
+                return;
+            }
+            // The sender lives as long as the feed.
+            let _ = changes.changed().await;
+        }
+    }
+
     /// Adds an ephemeral event. Returns false if nobody reads the feed.
     pub(crate) fn add_ephemeral(&self, event: &Event) -> bool {
         if !self.is_read.load(Ordering::Relaxed) {

@@ -8,9 +8,8 @@ mod pending;
 mod process;
 pub(crate) mod wire;
 
-pub(crate) use self::wire::Verdict;
+pub(crate) use self::wire::{Source, Verdict};
 
-use std::net::IpAddr;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
@@ -33,15 +32,15 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 /// Questions that wait for the task that asks the plugin.
 const QUEUED: usize = 64;
 
-/// A handle on the task that asks the plugin.
+/// A program that judges events: a handle on the task that asks it.
 #[derive(Debug)]
-pub(crate) struct Plugin(mpsc::Sender<Question>);
+pub struct Plugin(mpsc::Sender<Question>);
 
 /// An event to be judged.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) submission: Submission,
-    pub(crate) address: IpAddr,
+    pub(crate) source: Source,
     pub(crate) authenticated: Option<Pubkey>,
     pub(crate) received_at: u32,
 }
@@ -141,8 +140,8 @@ async fn converse(
                 Err(reason) => break Err(reason),
             },
             question = questions.recv(), if has_room => {
-                let Some(Question { submission, address, authenticated, received_at }) = question else { break Ok(()) };
-                process.write(wire::question(&submission.event, address, authenticated.as_ref(), received_at).as_bytes());
+                let Some(Question { submission, source, authenticated, received_at }) = question else { break Ok(()) };
+                process.write(wire::question(&submission.event, &source, authenticated.as_ref(), received_at).as_bytes());
                 pending.ask(submission.event.id, submission, Instant::now());
             }
             () = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => {

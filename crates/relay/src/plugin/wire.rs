@@ -3,6 +3,7 @@
 //! Source: strfry, [`docs/plugins.md`](https://github.com/hoytech/strfry/blob/master/docs/plugins.md).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use birdhouse_events::{Event, EventId, Pubkey, Rejection};
 use serde_json::{Value, json};
@@ -16,10 +17,23 @@ pub(crate) enum Verdict {
     ShadowReject,
 }
 
+/// The origin of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A client at this address.
+    Address(IpAddr),
+    /// A stream from the relay of this URL.
+    Stream(Arc<str>),
+}
+
 /// Returns the line that asks about an event, ending in a newline.
-pub(super) fn question(event: &Event, address: IpAddr, authenticated: Option<&Pubkey>, received_at: u32) -> String {
-    let source_type = if address.is_ipv4() { "IP4" } else { "IP6" };
-    let rest = json!({ "receivedAt": received_at, "sourceType": source_type, "sourceInfo": address.to_string() });
+pub(super) fn question(event: &Event, source: &Source, authenticated: Option<&Pubkey>, received_at: u32) -> String {
+    let (source_type, source_info) = match source {
+        Source::Address(address @ IpAddr::V4(_)) => ("IP4", address.to_string()),
+        Source::Address(address @ IpAddr::V6(_)) => ("IP6", address.to_string()),
+        Source::Stream(url) => ("Stream", url.to_string()),
+    };
+    let rest = json!({ "receivedAt": received_at, "sourceType": source_type, "sourceInfo": source_info });
     let rest = rest.to_string();
     let authed = authenticated.map(|pubkey| format!(",\"authed\":\"{pubkey}\"")).unwrap_or_default();
     format!("{{\"type\":\"new\",\"event\":{}{authed},{}\n", event.to_json(), &rest[1..])
@@ -62,7 +76,8 @@ mod tests {
     fn a_question_is_one_line_with_event_time_and_source() {
         let event = event();
         for (address, kind) in [("203.0.113.7", "IP4"), ("2001:db8::1", "IP6")] {
-            let line = question(&event, address.parse().unwrap(), None, 1_700_000_000);
+            let source = Source::Address(address.parse().unwrap());
+            let line = question(&event, &source, None, 1_700_000_000);
             assert_eq!(line.find('\n'), Some(line.len() - 1));
             let said: Value = serde_json::from_str(&line).unwrap();
             let whole: Value = serde_json::from_str(&event.to_json()).unwrap();
@@ -71,8 +86,10 @@ mod tests {
             });
             assert_eq!(said, expected);
         }
-        let line = question(&event, "203.0.113.7".parse().unwrap(), Some(&event.pubkey), 1);
-        assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["authed"], event.pubkey.to_string());
+        let line = question(&event, &Source::Stream("wss://a".into()), Some(&event.pubkey), 1);
+        let said: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(said["authed"], event.pubkey.to_string());
+        assert_eq!((&said["sourceType"], &said["sourceInfo"]), (&json!("Stream"), &json!("wss://a")));
     }
 
     #[test]

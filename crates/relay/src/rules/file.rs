@@ -75,7 +75,11 @@ fn file_error(doing: &'static str, path: &Path, source: io::Error, advice: &'sta
     RulesError::File { doing, path: path.display().to_string(), source, advice }
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Replaces a file in the folder of the relay, which only its owner may read. When it returns, the bytes are durable.
+///
+/// # Errors
+/// The disk's failure; the file is as before.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().expect("the file is in the folder of the relay");
     let temporary = path.with_extension("new");
     // One that a crash left may have another mode.

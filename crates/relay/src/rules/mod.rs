@@ -12,6 +12,7 @@ mod book;
 mod file;
 
 pub use self::book::{Changed, RuleBook};
+pub use self::file::replace as replace_file;
 
 use std::collections::HashMap;
 use std::hash::Hash;

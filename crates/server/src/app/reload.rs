@@ -34,8 +34,8 @@ impl Reload {
             }
             match self.read() {
                 Ok(()) => tracing::info!(
-                    "read certificates, log level, and the relay's lists, rates, retention rules and floor of free disk \
-                     again; other settings apply at the next start"
+                    "read certificates, log level, streams, and the relay's lists, rates, retention rules and floor of \
+                     free disk again; other settings apply at the next start"
                 ),
                 Err(error) => tracing::error!(error = format!("{error:#}"), "kept the settings"),
             }
@@ -45,6 +45,7 @@ impl Reload {
     /// Reads settings and certificates once.
     pub(super) fn read(&self) -> Result<()> {
         let options = self.flags.clone().with_file()?;
+        services::check_streams(&options)?;
         self.level.set(options.log.as_deref().unwrap_or(Level::DEFAULT))?;
         for service in &self.services {
             service.reload(&options);

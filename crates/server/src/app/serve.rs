@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use birdhouse_chain::Waiting;
 use birdhouse_dial::Guard;
-use birdhouse_net::{Connections, Reads};
-use birdhouse_watch::Watches;
+use birdhouse_net::Connections;
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, oneshot};
@@ -51,14 +50,15 @@ pub(crate) fn serve(
     let runtime = runtime(app)?;
     let watches = app.watches(runtime.handle());
     let (connections, reads) = (Connections::default(), app.limits.reads());
-    let shared = Shared { connections, reads, watches: watches.clone() };
+    let dial = Arc::new(Guard::new(app.refused.clone()));
+    let shared = Shared { connections, reads, dial, watches: watches.clone() };
     let bound = runtime.block_on(Bound::open(app, &shared))?;
     if let Some(watches) = &watches {
         watches.deliver_with(app.surroundings(&bound.services));
     }
     let (flags, services) = (app.flags.clone(), bound.services.list.clone());
     let reload = Reload { flags, level: level.clone(), services, watches: watches.clone() };
-    let control = Arc::new(control(app, shutdown, level, &bound.services, &shared.reads, watches)?);
+    let control = Arc::new(control(app, shutdown, level, &bound.services, &shared)?);
     let listeners: Vec<BoundListener> =
         bound.services.list.iter().flat_map(|service| service.listeners()).cloned().collect();
     listening(&listeners);
@@ -119,8 +119,7 @@ fn control(
     shutdown: &Shutdown,
     level: Level,
     services: &services::Bound,
-    reads: &Arc<Reads>,
-    watches: Option<Watches>,
+    shared: &Shared,
 ) -> Result<Control> {
     let listeners = || services.list.iter().flat_map(|service| service.listeners());
     Ok(Control {
@@ -130,11 +129,11 @@ fn control(
         bitcoin: app.bitcoin.as_ref().map(|setup| watch(setup, shutdown)).transpose()?,
         services: services.list.clone(),
         relay: services.relay.clone(),
-        dial: Arc::new(Guard::new(app.refused.clone())),
+        dial: Arc::clone(&shared.dial),
         rules: Arc::clone(&services.rules),
-        stores: app.stores(watches.as_ref()),
-        watches,
-        reads: Arc::clone(reads),
+        stores: app.stores(shared.watches.as_ref()),
+        watches: shared.watches.clone(),
+        reads: Arc::clone(&shared.reads),
         rates: Rates::default(),
         shown: Shown {
             listeners: listeners().filter(|listener| listener.serves == ELECTRUM).cloned().collect(),

@@ -125,7 +125,7 @@ fn control_of(service: Arc<dyn Service>, folder: &Path) -> Control {
             watch_file: folder.join("watches.toml"),
             watches: None,
         },
-        reads: Arc::new(Reads::new(1, 1, 1)),
+        reads: Arc::new(birdhouse_net::Reads::new(1, 1, 1)),
         rates: Rates::default(),
         shown: Shown::default(),
         flags: Options::default(),

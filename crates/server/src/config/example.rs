@@ -47,6 +47,19 @@ const TABLES: &str = r#"
 #[[relay-retention]]
 #time = "365 d"
 #bytes = 50000000000
+
+# === Streams: events that pass from and to other relays as they are published ===
+
+# dir: down (from the other relays), up (to them) or both. filter: a filter of NIP-01 as JSON.
+# plugin: judges events that come, instead of relay-plugin. key-file: a secret key for NIP-42. proxy: SOCKS5.
+#[[stream]]
+#name = "friends"
+#urls = ["wss://relay.example.org", "wss://other.example.org"]
+#dir = "both"
+#filter = '{"kinds":[0,1,3,10002]}'
+#plugin = "/usr/local/bin/policy"
+#key-file = "/etc/birdhouse.stream.nsec"
+#proxy = "127.0.0.1:9050"
 "#;
 /// Text columns of the file.
 const COLUMNS: usize = 100;

@@ -40,7 +40,7 @@ use self::located::Located;
 pub(crate) use self::moment::Moment;
 pub(crate) use self::origin::{Setting, UseInFile};
 pub(crate) use self::tables::{
-    LimitsName, LimitsOptions, ListenerKind, ListenerOptions, RateOf, RateOptions, RetentionOptions,
+    LimitsName, LimitsOptions, ListenerKind, ListenerOptions, RateOf, RateOptions, RetentionOptions, StreamOptions,
 };
 use self::values::socket_addr;
 pub(crate) use self::values::{
@@ -416,6 +416,9 @@ pub(crate) struct Options {
     /// Rules of how long events are kept; only in the configuration file.
     #[arg(skip)]
     pub(crate) relay_retention: Option<Vec<RetentionOptions>>,
+    /// Events that pass from and to other relays; only in the configuration file.
+    #[arg(skip)]
+    pub(crate) stream: Option<Vec<StreamOptions>>,
     /// Shell command of a program that accepts or refuses every event, in the protocol of strfry's plugins.
     #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_PLUGIN", value_name = "COMMAND")]
     pub(crate) relay_plugin: Option<String>,
@@ -505,7 +508,7 @@ settings! {
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
     relay_unknown_keys, relay_eose_hints, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
-    relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_retention, relay_plugin,
+    relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_retention, stream, relay_plugin,
     relay_plugin_broken, watch_file, watch_api_addr, watch_api_token_file, watch_invoice_gap, bitcoin,
     ops_addr, ops_host, ops_control, web_origin, core_dumps, server_name, banner, donation_address, log
 }
@@ -606,7 +609,7 @@ mod tests {
         "[limits.public]",
         "[limits.rest]",
         "[[listener]]",
-        "[[relay-retention]]",
+        "[[stream]]",
         "\n",
         "\n",
         " = ",

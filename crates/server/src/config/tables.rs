@@ -1,16 +1,18 @@
-//! Tables of the configuration file that have no flag: `[limits.*]`, `[[listener]]`, `[[relay-rate]]` and
-//! `[[relay-retention]]`.
+//! Tables of the configuration file that have no flag: `[limits.*]`, `[[listener]]`, `[[relay-rate]]`,
+//! `[[relay-retention]]` and `[[stream]]`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use birdhouse_clients::{Given, Rate};
 use birdhouse_electrum::{Limits, LimitsGiven, ServerLimits, ServerLimitsGiven};
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::Options;
-use super::values::{Kind, KindRange, ListenAddr, PubkeyText};
+use super::file::{addr, list};
+use super::values::{DirectionName, Kind, KindRange, ListenAddr, PubkeyText};
 
 /// `[limits.public]`, `[limits.private]`, `[limits.server]`, `[limits.relay]` and `[limits.rest]`: bounds that differ
 /// from the defaults.
@@ -124,6 +126,31 @@ pub(crate) struct RetentionOptions {
     pub(crate) time: Option<Given<Duration>>,
     /// Bytes of covered events that are kept. Default: all.
     pub(crate) bytes: Option<Given<u64>>,
+}
+
+/// One `[[stream]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct StreamOptions {
+    /// Its name, by which its places are kept.
+    pub(crate) name: String,
+    /// The other relays.
+    #[serde(deserialize_with = "texts")]
+    pub(crate) urls: Vec<String>,
+    pub(crate) dir: DirectionName,
+    /// A filter of NIP-01 as JSON, without `limit` and `search`. Default: all events.
+    pub(crate) filter: Option<String>,
+    /// Shell command of a program that judges events that come. Default: the relay's own.
+    pub(crate) plugin: Option<String>,
+    /// File of the secret key for NIP-42. Default: none.
+    pub(crate) key_file: Option<PathBuf>,
+    /// SOCKS5 proxy. Default: none.
+    #[serde(default, deserialize_with = "addr")]
+    pub(crate) proxy: Option<SocketAddr>,
+}
+
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    list(deserializer).map(Option::unwrap_or_default)
 }
 
 impl ListenerOptions {

@@ -33,7 +33,7 @@ impl Options {
         };
         if !self.has(&[ListenerKind::Relay, ListenerKind::RelayTls]) {
             let why = "the relay is off; set relay-addr";
-            warn(of(&|name| name.starts_with("relay-")), why);
+            warn(of(&|name| name == "stream" || name.starts_with("relay-")), why);
         }
         if !self.has(&[ListenerKind::WatchApi]) {
             let is_meant = |name: &str| name == "watch-api-token-file" || name == "watch-invoice-gap";

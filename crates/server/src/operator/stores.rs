@@ -16,7 +16,7 @@ use crate::config::{Options, watch_files};
 use crate::index::{derived, setup};
 use crate::process::private;
 use crate::process::users::OtherUser;
-use crate::services::{relay, rules};
+use crate::services::{relay, rules, streams};
 use crate::sockets::ONION_KEY;
 
 /// Parts of a second that a paced run sleeps for each part that it reads.
@@ -177,12 +177,17 @@ impl Stores {
         let mut done = BackedUp::default();
         for (part, from, store) in published {
             let target = folder.join(from.strip_prefix(&self.data_dir).unwrap_or(from));
+            // Before the events: a place that is too low costs a comparison, one that is too high an event.
+            let places = if *part == Part::Relay { std::fs::read(from.join(streams::FILE)).ok() } else { None };
             let mut since = Instant::now();
             let mut go_on = || {
                 rest(pace, &mut since);
                 ControlFlow::Continue(())
             };
             store.backup(&target, &mut go_on)?;
+            if let Some(places) = places {
+                std::fs::write(target.join(streams::FILE), places).context("failed to copy the places of streams")?;
+            }
             done.proved_bytes += prove(*part, &target, pace)?;
             done.parts.push(*part);
         }

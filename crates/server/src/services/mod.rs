@@ -9,16 +9,19 @@ mod own_relay;
 mod rates;
 mod refused;
 pub(crate) mod relay;
+pub(crate) mod relay_key;
 mod relay_overview;
 mod relay_settings;
 mod rest;
 pub(crate) mod rules;
 mod service;
+pub(crate) mod streams;
 mod watch_api;
 
 use std::sync::Arc;
 
 use anyhow::Result;
+use birdhouse_dial::Guard;
 use birdhouse_net::{Certificate, Connections, Reads};
 use birdhouse_relay::{Relay, RuleBook};
 use birdhouse_watch::Watches;
@@ -46,12 +49,13 @@ pub(crate) struct Opened {
 }
 
 /// Values of the process that it lends to each of them.
-#[derive(Debug)]
 pub(crate) struct Shared {
     /// Numbers and bans of connections.
     pub(crate) connections: Connections,
     /// Turns of processors, of the disk and of the node.
     pub(crate) reads: Arc<Reads>,
+    /// Connections to other relays.
+    pub(crate) dial: Arc<Guard>,
     /// The watches; `None` without an index of this process's own.
     pub(crate) watches: Option<Watches>,
 }
@@ -135,6 +139,14 @@ pub(crate) fn check(options: &Options, network: Network) -> Result<()> {
     relay::check(options)?;
     rest::check(options)?;
     watch_api::check(options)
+}
+
+/// Checks the streams, which may be read again while the relay runs.
+///
+/// # Errors
+/// The first mistake.
+pub(crate) fn check_streams(options: &Options) -> Result<()> {
+    streams::plan(options).map(drop)
 }
 
 /// Returns the certificates of all listeners.

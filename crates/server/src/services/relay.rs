@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
+use birdhouse_mirror::{Cursors, StreamSettings, Streams};
 use birdhouse_net::ConnectionInfo;
 use birdhouse_relay::{FreeDisk, Relay, RelayWriter, RuleBook, Settings};
 use birdhouse_store::{SegmentOptions, SegmentStore};
@@ -15,6 +16,7 @@ use super::Shared;
 use super::relay_overview::State;
 use super::relay_settings;
 use super::service::{Overview, Service, Serving, Stopped};
+use super::streams;
 use crate::cluster::{RemoteWriter, cql};
 use crate::config::{Options, Switch};
 use crate::process::private;
@@ -40,6 +42,9 @@ pub(crate) struct Opened {
     writer: Option<Arc<dyn RelayWriter>>,
     settings: Settings,
     rules: Arc<RuleBook>,
+    streams: Vec<StreamSettings>,
+    /// File of the places of streams.
+    places: PathBuf,
     listeners: Vec<Plan<()>>,
     /// Folder of the self-signed certificate, and the names in it.
     certificate: (PathBuf, Vec<String>),
@@ -49,6 +54,8 @@ pub(crate) struct Opened {
 /// The relay with bound listeners.
 pub(super) struct Nostr {
     pub(super) relay: Arc<Relay>,
+    /// `None` where another process stores the events.
+    streams: Option<Arc<Streams>>,
     sockets: Sockets<()>,
     /// Time in which clients take their close message when the server ends.
     grace: Duration,
@@ -70,6 +77,10 @@ pub(super) fn open(options: &Options, rules: Arc<RuleBook>) -> Result<Option<Ope
         EventStore::Followed(_) => Some(Arc::new(RemoteWriter::new(options)?)),
         EventStore::Files(_) | EventStore::Written { .. } => None,
     };
+    let streams = streams::plan(options)?;
+    if writer.is_some() && !streams.is_empty() {
+        bail!("streams run in the process that stores the events; remove [[stream]] from this one's settings");
+    }
     let events = Arc::new(events_of(options, &store)?);
     tracing::info!(events = events.live_events(), "opened the relay");
     if events.urls().is_empty() {
@@ -79,10 +90,11 @@ pub(super) fn open(options: &Options, rules: Arc<RuleBook>) -> Result<Option<Ope
     }
     let hosts = events.urls().iter().map(|url| host(url.authority()).to_owned());
     let (certificate, on_disk) = ((options.data_dir()?, hosts.collect()), folder(options)?);
+    let places = on_disk.join(streams::FILE);
     let disk = FreeDisk::new(move || birdhouse_store::disk_free_bytes(&on_disk));
     let settings = Settings { disk, ..relay_settings::settings(options) };
     let grace = options.limits.clone().unwrap_or_default().server().shutdown_timeout;
-    Ok(Some(Opened { events, store, writer, settings, rules, listeners, certificate, grace }))
+    Ok(Some(Opened { events, store, writer, settings, rules, streams, places, listeners, certificate, grace }))
 }
 
 /// Checks the settings without opening anything.
@@ -222,7 +234,18 @@ impl Opened {
             None => Relay::with_rules(events, settings, rules),
             Some(writer) => Relay::front(events, settings, rules, Arc::clone(writer)),
         };
-        Ok(Nostr { relay, sockets, grace: self.grace })
+        let streams = if self.writer.is_none() { Some(self.start_streams(&relay, shared)?) } else { None };
+        Ok(Nostr { relay, streams, sockets, grace: self.grace })
+    }
+}
+
+impl Opened {
+    fn start_streams(&self, relay: &Arc<Relay>, shared: &Shared) -> Result<Arc<Streams>> {
+        let plain = |why: String| anyhow!(why);
+        let places = Cursors::open(&self.places).map_err(plain)?;
+        let streams = Streams::start(Arc::clone(relay), Arc::clone(&shared.dial), places);
+        streams.set(self.streams.clone()).map_err(plain)?;
+        Ok(Arc::new(streams))
     }
 }
 
@@ -236,12 +259,23 @@ impl Service for Nostr {
     }
 
     fn serve(&self, stopped: Stopped) -> Serving {
-        let (relay, sockets) = (Arc::clone(&self.relay), self.sockets.take());
-        Box::pin(relay.serve(sockets, self.grace, async move { drop(stopped.await) }))
+        let (relay, sockets, streams) = (Arc::clone(&self.relay), self.sockets.take(), self.streams.clone());
+        let stopped = async move {
+            drop(stopped.await);
+            if let Some(streams) = streams {
+                streams.end().await;
+            }
+        };
+        Box::pin(relay.serve(sockets, self.grace, stopped))
     }
 
     fn reload(&self, options: &Options) {
         self.relay.reload(relay_settings::settings(options));
+        let Some(streams) = &self.streams else { return };
+        let read = streams::plan(options).and_then(|plan| streams.set(plan).map_err(|why| anyhow!(why)));
+        if let Err(error) = read {
+            tracing::error!(error = format!("{error:#}"), "kept the streams");
+        }
     }
 
     fn connections(&self) -> Vec<ConnectionInfo> {

@@ -2,7 +2,6 @@
 //! or on a data folder that no server has open.
 
 mod files;
-mod key;
 mod line;
 mod sync;
 

@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::files::write_line;
-use super::key;
 use super::line::{Line, Synced};
 use crate::config::SyncRequest;
+use crate::services::relay_key;
 
 /// Time between two reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -36,10 +36,10 @@ pub(crate) async fn synchronize(
     reports: mpsc::Sender<Line<Synced>>,
 ) -> Result<Synced> {
     let plain = |why: String| anyhow!(why);
-    let mut job = Job::new(relay, request.purpose, &request.filter).map_err(plain)?;
+    let mut job = Job::new(&relay.filter_limits(), request.purpose, &request.filter).map_err(plain)?;
     job = request.since.into_iter().fold(job, Job::since);
     job = request.until.into_iter().fold(job, Job::until);
-    let keys = request.key_file.as_deref().map(key::read).transpose()?.map(Arc::new);
+    let keys = request.key_file.as_deref().map(relay_key::read).transpose()?.map(Arc::new);
     let target = relay_url(&request.url).map_err(plain)?;
     let mut peer = Peer::connect(guard, target, keys).await.map_err(plain)?;
     let exchange = Arc::new(Exchange::enter(relay, NAME, peer.address.ip()).map_err(plain)?);

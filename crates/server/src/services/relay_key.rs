@@ -10,7 +10,7 @@ use birdhouse_events::{Keys, hex};
 ///
 /// # Errors
 /// The file cannot be read, others may read it, or it holds no key.
-pub(super) fn read(path: &Path) -> Result<Keys> {
+pub(crate) fn read(path: &Path) -> Result<Keys> {
     let text = keys::read_secret_file(path).map_err(|why| anyhow!(why))?;
     let text = text.with_context(|| format!("failed to read the key in {}: there is no such file", path.display()))?;
     secret(&text).and_then(Keys::from_secret).with_context(|| keys::no_key(path))

@@ -1,0 +1,356 @@
+//! One connection of a stream, until it fails.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use birdhouse_dial::relay::{Answer, Received};
+use birdhouse_events::Seq;
+use birdhouse_relay::{Exchange, Relay};
+use futures_util::FutureExt as _;
+use tokio::time::sleep;
+
+use super::backoff::Backoff;
+use super::down::{Down, Identity, LIVE, Next};
+use super::leg::{CatchUp, Leg};
+use super::status::StreamState;
+use super::up::Up;
+use crate::intake::{Intake, Progress};
+use crate::limits::{DRAINED_MAX, PING_INTERVAL, SILENCE_TIMEOUT, STREAM_SILENCE_TIMEOUT, UNASKED_MAX};
+use crate::peer::{Peer, now};
+use crate::words::{is_unknown, wants_pause};
+
+/// Time between two looks at what waits for a time.
+const TICK: Duration = Duration::from_secs(1);
+
+/// A connection.
+pub(super) struct Conversation {
+    leg: Arc<Leg>,
+    exchange: Arc<Exchange>,
+    peer: Peer,
+    down: Option<Down>,
+    up: Option<Up>,
+    missed: Missed,
+    is_proved: bool,
+    /// Time since which the peer owes an answer to the proof of our identity.
+    proving: Option<Duration>,
+    /// Time of the last message or pong.
+    heard: Duration,
+    pinged: Duration,
+    /// Events that were not asked for.
+    unasked: usize,
+}
+
+/// Work on what was missed before the live subscription.
+struct Missed {
+    work: Option<CatchUp>,
+    /// Time at which the live subscription was asked for: nothing that is newer is missed.
+    asked: Duration,
+    backoff: Backoff,
+    /// Time of the next attempt.
+    again: Option<Duration>,
+}
+
+/// The event that ended a wait.
+enum Woken {
+    Heard(Received),
+    CaughtUp(Result<(), String>),
+    Stored,
+    /// There is an event to send, or it is time to look.
+    Look,
+}
+
+impl Conversation {
+    pub(super) fn new(leg: Arc<Leg>, peer: Peer, exchange: Arc<Exchange>) -> Self {
+        let (direction, job, now) = (leg.settings.direction(), leg.settings.job.clone(), now());
+        let came = Arc::clone(&leg.came);
+        let down = direction.is_down().then(|| {
+            let came = Some(Arc::clone(&came));
+            Down::new(Intake::start(Arc::clone(&exchange), job.wanted(), leg.tally.clone(), came), now)
+        });
+        let first = Seq(leg.cursors.get(&leg.key).up.unwrap_or(0));
+        let up = direction.is_up().then(|| Up::new(Arc::clone(&exchange), job, leg.tally.clone(), came, first));
+        let missed = Missed { work: None, asked: now, backoff: Backoff::default(), again: None };
+        Self {
+            leg,
+            exchange,
+            peer,
+            down,
+            up,
+            missed,
+            is_proved: false,
+            proving: None,
+            heard: now,
+            pinged: now,
+            unasked: 0,
+        }
+    }
+
+    /// Passes events on until the connection fails.
+    ///
+    /// # Errors
+    /// The reason.
+    pub(super) async fn run(mut self) -> Result<(), String> {
+        let ended = self.work().await;
+        if let Some(Down { intake, is_complete, .. }) = self.down.take() {
+            let progress = intake.progress.clone();
+            intake.finish().await?;
+            let progress = *progress.borrow();
+            if is_complete && progress.failed == 0 {
+                self.leg.cursors.set_down(&self.leg.key, progress.newest);
+            }
+        }
+        ended
+    }
+
+    async fn work(&mut self) -> Result<(), String> {
+        self.ask().await?;
+        if self.down.is_none() {
+            self.is_well(StreamState::Live);
+        }
+        loop {
+            self.send().await?;
+            match self.wait().await? {
+                Woken::Heard(received) => self.hear_all(received).await?,
+                Woken::CaughtUp(ended) => self.caught_up(ended),
+                Woken::Stored => self.stored()?,
+                Woken::Look => {}
+            }
+            self.look().await?;
+        }
+    }
+
+    async fn wait(&mut self) -> Result<Woken, String> {
+        let Self { exchange, peer, missed, down, up, leg, .. } = self;
+        let stored = async {
+            match down {
+                Some(down) => down.intake.progress.changed().await.map_err(|_| "storing the events failed".to_owned()),
+                None => pending().await,
+            }
+        };
+        let worked = async {
+            match &mut missed.work {
+                Some(work) => work.await,
+                None => pending().await,
+            }
+        };
+        // Nothing is sent before the peer has answered a proof of identity.
+        let next = up.as_ref().filter(|_| !peer.is_proving()).and_then(Up::waits_for);
+        tokio::select! {
+            () = exchange.disconnected() => Err("the operator closed this connection".to_owned()),
+            received = peer.next() => received.map(Woken::Heard),
+            ended = worked => Ok(Woken::CaughtUp(ended)),
+            stored = stored => stored.map(|()| Woken::Stored),
+            published = published(&leg.relay, next) => published.map(|()| Woken::Look),
+            () = sleep(TICK) => Ok(Woken::Look),
+        }
+    }
+
+    // === what is asked of the peer ===
+
+    async fn ask(&mut self) -> Result<(), String> {
+        let Some(down) = &mut self.down else { return Ok(()) };
+        self.missed.asked = now();
+        let message = down.ask(&self.leg.settings.job, self.missed.asked);
+        let bytes = self.peer.send(&message).await?;
+        self.exchange.sent(bytes);
+        self.leg.tally.change(|tally| tally.bytes_out += bytes as u64);
+        Ok(())
+    }
+
+    async fn send(&mut self) -> Result<(), String> {
+        let Some(up) = &mut self.up else { return Ok(()) };
+        let end = self.leg.relay.published_end()?;
+        up.send(&self.peer, end, now()).await?;
+        self.leg.cursors.set_up(&self.leg.key, up.decided_below());
+        Ok(())
+    }
+
+    /// Does what waits for a time.
+    async fn look(&mut self) -> Result<(), String> {
+        let now = now();
+        if now > self.heard + STREAM_SILENCE_TIMEOUT {
+            return Err(format!("{} is silent for {} s", self.peer.name(), STREAM_SILENCE_TIMEOUT.as_secs()));
+        }
+        if now > self.pinged + PING_INTERVAL {
+            self.pinged = now;
+            self.peer.ping().await?;
+        }
+        self.proving = if self.peer.is_proving() { self.proving.or(Some(now)) } else { None };
+        if self.proving.is_some_and(|since| now > since + SILENCE_TIMEOUT) {
+            return Err(format!("{} does not answer the proof of our identity", self.peer.name()));
+        }
+        if let Some(up) = &mut self.up {
+            up.check_time(now)?;
+        }
+        if let Some(down) = &self.down {
+            down.check_time(now)?;
+        }
+        if self.missed.again.is_some_and(|again| now >= again) {
+            self.missed.again = None;
+            self.missed.work = Some(self.leg.catch_up());
+        }
+        Ok(())
+    }
+
+    // === what the peer says ===
+
+    /// Takes everything that has come, then has it stored.
+    async fn hear_all(&mut self, first: Received) -> Result<(), String> {
+        let mut next = Some(first);
+        let mut count = 0;
+        while let Some(received) = next {
+            self.heard = now();
+            if let Received::Message(text) = received {
+                self.hear(&text).await?;
+            }
+            count += 1;
+            next = if count < DRAINED_MAX { self.peer.next().now_or_never().transpose()? } else { None };
+        }
+        if let Some(down) = &mut self.down {
+            down.intake.flush().await;
+        }
+        Ok(())
+    }
+
+    async fn hear(&mut self, text: &str) -> Result<(), String> {
+        self.exchange.received(text.len());
+        self.leg.tally.change(|tally| tally.bytes_in += text.len() as u64);
+        let Some(answer) = Answer::parse(text) else { return Ok(()) };
+        if let Some(proved) = self.peer.proved(&answer) {
+            proved?;
+            self.is_proved = true;
+            return if self.down.as_ref().is_some_and(Down::waits_for_proof) { self.ask().await } else { Ok(()) };
+        }
+        match answer {
+            Answer::Auth(challenge) => self.peer.prove(challenge).await,
+            Answer::Event { subscription, event } => self.take(&subscription, event.get()).await,
+            Answer::Eose(name) if name == LIVE => {
+                self.confirmed();
+                Ok(())
+            }
+            Answer::Closed { subscription, reason } if subscription == LIVE => self.closed(&reason).await,
+            Answer::Ok { id, accepted, reason } => {
+                let (identity, up) = (self.identity(), &mut self.up);
+                let Some(up) = up else { return Ok(()) };
+                if let Some(reason) = up.decided(&id, accepted, &reason, identity, now())? {
+                    self.leg.changing.lock().last_refusal = Some(reason);
+                }
+                Ok(())
+            }
+            Answer::Compared { session, message } => match &mut self.up {
+                Some(up) => up.compared(&self.peer, &session, &message, now()).await,
+                None => Ok(()),
+            },
+            Answer::CompareRefused { session, .. } => {
+                if let Some(up) = &mut self.up {
+                    up.check_refused(Some(&session));
+                }
+                Ok(())
+            }
+            Answer::Notice(text) => {
+                self.noticed(&text.to_ascii_lowercase());
+                Ok(())
+            }
+            Answer::Eose(_) | Answer::Closed { .. } => Ok(()),
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        match (self.peer.has_keys(), self.is_proved) {
+            (false, _) => Identity::None,
+            (true, false) => Identity::Unproved,
+            (true, true) => Identity::Proved,
+        }
+    }
+
+    fn noticed(&mut self, lowercase: &str) {
+        let Some(up) = &mut self.up else { return };
+        if wants_pause(lowercase) {
+            up.slow_down(now());
+        } else if is_unknown(lowercase) {
+            up.check_refused(None);
+        }
+    }
+
+    async fn take(&mut self, subscription: &str, json: &str) -> Result<(), String> {
+        match &mut self.down {
+            Some(down) if subscription == LIVE => {
+                self.leg.tally.change(|tally| tally.received += 1);
+                down.take(json).await;
+                Ok(())
+            }
+            _ => {
+                self.unasked += 1;
+                if self.unasked > UNASKED_MAX {
+                    return Err(format!("{} sends events that it was not asked for", self.peer.name()));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn closed(&mut self, reason: &str) -> Result<(), String> {
+        let identity = self.identity();
+        let Some(down) = &mut self.down else { return Ok(()) };
+        match down.closed(reason, identity, now())? {
+            Next::AskAgain => self.ask().await,
+            Next::Wait => Ok(()),
+        }
+    }
+
+    // === catching up ===
+
+    fn confirmed(&mut self) {
+        if self.down.as_mut().is_some_and(Down::confirmed) && self.missed.work.is_none() {
+            self.missed.work = Some(self.leg.catch_up());
+            self.is_well(StreamState::CatchingUp);
+        }
+    }
+
+    fn caught_up(&mut self, ended: Result<(), String>) {
+        self.missed.work = None;
+        match ended {
+            Ok(()) => {
+                if let Some(down) = &mut self.down {
+                    down.is_complete = true;
+                    self.leg.cursors.set_down(&self.leg.key, self.missed.asked.as_secs());
+                }
+                self.is_well(StreamState::Live);
+            }
+            Err(why) => {
+                let pause = self.missed.backoff.next(getrandom::u32().unwrap_or_default());
+                tracing::warn!(stream = self.leg.key.name, why, again_in_ms = pause.as_millis(), "failed to catch up");
+                self.missed.again = Some(now() + pause);
+                self.leg.changing.lock().why = Some(format!("failed to catch up: {why}"));
+            }
+        }
+    }
+
+    fn stored(&mut self) -> Result<(), String> {
+        let Some(down) = &mut self.down else { return Ok(()) };
+        let progress: Progress = *down.intake.progress.borrow_and_update();
+        down.check(progress)?;
+        if down.is_complete {
+            self.leg.cursors.set_down(&self.leg.key, progress.newest);
+        }
+        Ok(())
+    }
+
+    /// Notes a state without a failure.
+    fn is_well(&self, state: StreamState) {
+        let mut changing = self.leg.changing.lock();
+        if changing.why.take().is_some() {
+            tracing::info!(stream = self.leg.key.name, "a stream works again");
+        }
+        changing.enter(state, now().as_secs());
+    }
+}
+
+/// Waits for an event to send from this number on; for ever without one.
+async fn published(relay: &Relay, next: Option<Seq>) -> Result<(), String> {
+    match next {
+        Some(next) => relay.published_beyond(next).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,111 @@
+//! One URL of a stream: its places, its connections to the peer, and its state.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use birdhouse_dial::{Guard, Target};
+use birdhouse_events::Seq;
+use birdhouse_relay::{Exchange, Plugin, Relay};
+use parking_lot::Mutex;
+
+use super::cursors::{Anew, Cursors, Key};
+use super::settings::{StreamSettings, shown};
+use super::status::{Changing, StreamState, StreamStatus};
+use crate::came::Came;
+use crate::job::{Direction, Purpose};
+use crate::limits::OVERLAP_S;
+use crate::peer::{Peer, now};
+use crate::session::sync;
+use crate::tally::SharedTally;
+
+/// Work that brings a stream up to now.
+pub(super) type CatchUp = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// One URL of a stream.
+pub(super) struct Leg {
+    pub(super) relay: Arc<Relay>,
+    pub(super) guard: Arc<Guard>,
+    pub(super) settings: Arc<StreamSettings>,
+    pub(super) target: Target,
+    pub(super) key: Key,
+    pub(super) plugin: Option<Arc<Plugin>>,
+    pub(super) came: Arc<Came>,
+    pub(super) cursors: Arc<Cursors>,
+    pub(super) tally: SharedTally,
+    pub(super) changing: Mutex<Changing>,
+}
+
+impl Leg {
+    /// Finds its places, or begins: without a beginning in the filter, an hour ago and with the next event.
+    pub(super) fn begin(&self) {
+        let job = &self.settings.job;
+        let anew = if job.has_beginning() { Anew::WithAnotherFilter } else { Anew::Never };
+        let filter = serde_json::to_string(&job.wire()).expect("a filter is JSON");
+        let cursor = self.cursors.begin(&self.key, &filter, anew);
+        let direction = self.settings.direction();
+        if direction.is_down() && cursor.down.is_none() && !job.has_beginning() {
+            self.cursors.set_down(&self.key, now().as_secs());
+        }
+        if let Ok(end) = self.relay.published_end()
+            && direction.is_up()
+        {
+            let first = if job.has_beginning() { Seq(0) } else { end };
+            // After a restored backup the number may be one that is not given yet.
+            self.cursors.set_up(&self.key, cursor.up.map_or(first, Seq).min(end));
+        }
+    }
+
+    /// Connects to the peer.
+    pub(super) async fn connect(&self) -> Result<(Peer, Arc<Exchange>), String> {
+        let peer = Peer::connect(&self.guard, self.target.clone(), self.settings.keys.clone()).await?;
+        let name = format!("stream {}", self.key.name);
+        let exchange = Exchange::enter(&self.relay, &name, peer.address.ip())?;
+        let exchange = exchange.streaming(&shown(&self.target), self.plugin.clone());
+        Ok((peer.noting(Some(Arc::clone(&self.came))), Arc::new(exchange)))
+    }
+
+    /// Returns the work that brings what was missed, on a connection of its own.
+    pub(super) fn catch_up(self: &Arc<Self>) -> CatchUp {
+        let leg = Arc::clone(self);
+        Box::pin(async move {
+            let (mut peer, exchange) = leg.connect().await?;
+            let since = leg.cursors.get(&leg.key).down.map_or(0, |second| second.saturating_sub(OVERLAP_S));
+            let mut job = leg.settings.job.clone().since(since);
+            job.purpose = Purpose::Transfer(Direction::Down);
+            sync(&exchange, &mut peer, &job, &leg.tally, None).await
+        })
+    }
+
+    /// Notes the end of a connection.
+    pub(super) fn failed(&self, why: String) {
+        let mut changing = self.changing.lock();
+        changing.failures += 1;
+        changing.why = Some(why);
+        changing.enter(StreamState::Waiting, now().as_secs());
+    }
+
+    pub(super) fn enter(&self, state: StreamState) {
+        self.changing.lock().enter(state, now().as_secs());
+    }
+
+    /// Returns its state.
+    pub(super) fn status(&self) -> StreamStatus {
+        let Changing { state, since, failures, why, last_refusal } = self.changing.lock().clone();
+        let (cursor, direction) = (self.cursors.get(&self.key), self.settings.direction());
+        let end = self.relay.published_end().ok();
+        StreamStatus {
+            name: self.key.name.clone(),
+            url: shown(&self.target),
+            direction,
+            state,
+            since,
+            failures,
+            why,
+            last_refusal,
+            complete_until: cursor.down.filter(|_| direction.is_down()),
+            behind: cursor.up.zip(end).filter(|_| direction.is_up()).map(|(up, end)| end.0.saturating_sub(up)),
+            tally: self.tally.now(),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Streams: events that come from other relays, and go to them, as they are published. Each URL of a stream has a task
+//! of its own, which connects again after each failure.
+//!
+//! Down: a live subscription is opened first. Then what the peer has and this relay lacks is compared, from the last
+//! complete moment less [`OVERLAP_S`](crate::limits::OVERLAP_S), on a second connection; live events flow on. The
+//! cursor is the newest `created_at` until which the stream is complete, and moves only after the events are durable.
+//!
+//! Up: every durable event that matches, in the order of the log, until the peer's OK or its final refusal. The cursor
+//! is the lowest number whose event has neither. After an outage the peer is asked by negentropy which of them it
+//! has.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `backoff` | pauses between connections; pure |
+//! | `settings` | a stream as the operator configures it |
+//! | `cursors` | the durable places of streams |
+//! | `status` | the state of a stream for people |
+//! | `undecided` | events without an outcome, and the place below them; pure |
+//! | `up`, `down` | the two directions of a connection |
+//! | `leg` | one URL of a stream: its places and its state |
+//! | `conversation` | one connection |
+//! | `attempts` | connections, from failure to failure |
+//! | `streams` | all streams |
+
+mod backoff;
+mod settings;
+
+mod cursors;
+mod status;
+mod undecided;
+
+mod attempts;
+mod conversation;
+mod down;
+mod leg;
+mod up;
+
+mod streams;
+
+pub use self::cursors::Cursors;
+pub use self::settings::{StreamSettings, check};
+pub use self::status::{StreamState, StreamStatus};
+pub use self::streams::Streams;
