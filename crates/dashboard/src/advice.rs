@@ -1,6 +1,6 @@
 //! Warnings: states that need a person, each with its remedy.
 
-use crate::status::{Derived, Relay, Status, Warning};
+use crate::status::{Derived, Relay, Status, Stream, Warning};
 
 /// Free disk space below which it is short.
 const DISK_FREE_MIN: u64 = 5_000_000_000;
@@ -30,6 +30,7 @@ pub fn warnings(status: &Status) -> Vec<Warning> {
         remedy.map(|(state, advice)| warning(state, &status.health, advice)).into_iter().collect();
     warnings.extend(status.bitcoin.iter().flat_map(|bitcoin| &bitcoin.derived).filter_map(of_derived));
     warnings.extend(status.relay.iter().flat_map(of_relay));
+    warnings.extend(status.streams.iter().filter_map(of_stream));
     if let Some(free) = status.disk_free_bytes.filter(|free| *free < DISK_FREE_MIN) {
         let text = format!("The disk of the data folder has {} left.", birdhouse_web::amounts::bytes(free));
         warnings.push(warning(
@@ -52,6 +53,13 @@ fn of_derived(derived: &Derived) -> Option<Warning> {
     let advice = "Do what the message says. Everything else goes on, but blocks of the node that it still has to read \
                   are not deleted. Birdhouse tries again by itself.";
     Some(warning(&format!("derived {}", derived.name), &text, advice))
+}
+
+fn of_stream(stream: &Stream) -> Option<Warning> {
+    let Stream { stream, url, failure, .. } = stream;
+    let text = format!("Stream {stream}, {url}: {}", failure.as_ref()?);
+    let advice = "If this lasts, look at the other relay. The stream tries again by itself, and goes on where it was.";
+    Some(warning(&format!("stream {stream} {url}"), &text, advice))
 }
 
 fn of_relay(relay: &Relay) -> Vec<Warning> {
@@ -110,6 +118,10 @@ mod tests {
             bitcoin: Some(Bitcoin { derived, ..Bitcoin::default() }),
             state: "deep reorg".into(),
             health: "the node leaves".into(),
+            streams: vec![
+                Stream { stream: "a".into(), url: "wss://b".into(), failure: Some("no".into()), ..Stream::default() },
+                Stream::default(),
+            ],
             disk_free_bytes: Some(1),
             open_files: Some(901),
             open_files_max: Some(1000),
@@ -123,7 +135,8 @@ mod tests {
         assert_eq!(texts[1], "Failed to compute filters: no block");
         assert_eq!(texts[3], "Relay, cannot store events: no space");
         assert_eq!(texts[4], "Relay, compaction: damaged");
-        assert!(texts[6].contains("1\u{a0}B left") && texts[7].contains("901 of 1000"), "{texts:?}");
+        assert_eq!(texts[6], "Stream a, wss://b: no");
+        assert!(texts[7].contains("1\u{a0}B left") && texts[8].contains("901 of 1000"), "{texts:?}");
         let about: BTreeSet<&str> = warnings.iter().map(|warning| warning.about.as_str()).collect();
         assert_eq!(about.len(), warnings.len(), "two are about the same: {warnings:?}");
     }

@@ -33,6 +33,9 @@ pub struct Status {
     /// The relay, if it is on.
     #[serde(flatten)]
     pub relay: Option<Relay>,
+    /// Streams from and to other relays, a line for each URL.
+    #[serde(default)]
+    pub streams: Vec<Stream>,
     /// Clients by protocol.
     pub protocols: Vec<Protocol>,
     /// Kinds of questions that took longest in the last hour, the slowest first.
@@ -176,6 +179,39 @@ pub struct Relay {
     pub relay_sent: Rate,
     /// Refused events by the prefix of the reason, since the start.
     pub relay_refusals: Vec<Refusals>,
+}
+
+/// A URL of a stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Name of the stream.
+    pub stream: String,
+    /// The other relay.
+    pub url: String,
+    /// Direction of events: down, up or both.
+    pub dir: String,
+    /// State of the connection.
+    pub state: String,
+    /// Seconds in this state.
+    pub state_s: u64,
+    /// Events that came, since the start.
+    pub received: u64,
+    /// Those that were new here.
+    pub stored: u64,
+    /// Those that were refused here.
+    pub refused: u64,
+    /// Events that went, since the start.
+    pub sent: u64,
+    /// Those that the other relay has now.
+    pub accepted: u64,
+    /// Those that it refuses.
+    pub refused_there: u64,
+    /// Own events that wait for their turn or outcome.
+    pub waiting: Option<u64>,
+    /// Reason of the last refusal of the other relay.
+    pub last_refusal: Option<String>,
+    /// The reason why it does not work now.
+    pub failure: Option<String>,
 }
 
 /// Events, or others, that were counted.

@@ -5,7 +5,7 @@ use birdhouse_web::parts::{badge, bar, code, fact, qr, sentence};
 use maud::{Markup, html};
 
 use crate::site;
-use crate::status::{Bitcoin, Build, Endpoint, Link, Phase, Rate, Relay, SlowKind, Status, TableSize};
+use crate::status::{Bitcoin, Build, Endpoint, Link, Phase, Rate, Relay, SlowKind, Status, Stream, TableSize};
 
 /// Returns the page.
 pub fn status_page(status: &Status) -> String {
@@ -23,6 +23,7 @@ pub fn status_page(status: &Status) -> String {
                 (clients(status))
             }
             @if let Some(relay) = &status.relay { (events(relay)) }
+            @if !status.streams.is_empty() { (streams(&status.streams)) }
             (slowest(&status.slowest))
             div.columns { (memory(status)) (disk(status)) }
         },
@@ -269,6 +270,39 @@ fn events(relay: &Relay) -> Markup {
                             td.number { (amounts::count(line.events)) }
                         } } }
                     }
+                }
+            }
+        }
+    }
+}
+
+fn streams(streams: &[Stream]) -> Markup {
+    html! {
+        section aria-labelledby="streams" {
+            h2 #streams { "Streams" }
+            table {
+                thead { tr {
+                    th scope="col" { "Stream" }
+                    th scope="col" { "State" }
+                    th.number scope="col" { "Came" }
+                    th.number.spare scope="col" { "New" }
+                    th.number scope="col" { "Went" }
+                    th.number.spare scope="col" { "Refused there" }
+                    th.number.spare scope="col" { "Wait" }
+                } }
+                tbody { @for line in streams { tr {
+                    th scope="row" { (line.stream) ", " (line.dir) " " span.whole { (line.url) } }
+                    td { (line.state) " for " (amounts::duration(line.state_s)) }
+                    td.number { (amounts::count(line.received)) }
+                    td.number.spare { (amounts::count(line.stored)) }
+                    td.number { (amounts::count(line.accepted)) }
+                    td.number.spare { (amounts::count(line.refused_there)) }
+                    td.number.spare { (line.waiting.map_or_else(|| "\u{2013}".to_owned(), amounts::count)) }
+                } } }
+            }
+            @for line in streams.iter() {
+                @if let Some(why) = &line.last_refusal {
+                    p.quiet { (line.stream) ", " (line.url) ": the last refusal there was \u{201c}" (why) "\u{201d}" }
                 }
             }
         }

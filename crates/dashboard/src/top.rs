@@ -7,7 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Gauge, Paragraph, Row, Table, Widget, Wrap};
 
-use crate::status::{Bitcoin, Build, Phase, Rate, Relay, Status};
+use crate::status::{Bitcoin, Build, Phase, Rate, Relay, Status, Stream};
 
 /// Rows of the lists.
 const LIST_ROWS: usize = 10;
@@ -41,12 +41,13 @@ impl Widget for Top<'_> {
         // Long warnings wrap, so each has two lines.
         let warning_rows = if warnings.is_empty() { 0 } else { 2 + 2 * rows(warnings.len()) };
         let list_rows = 3 + rows(status.slowest.len().max(status.disk.len()).max(1));
-        let derived_rows = rows(status.bitcoin.as_ref().map_or(0, |bitcoin| bitcoin.derived.len()));
+        let derived = status.bitcoin.as_ref().map_or(0, |bitcoin| bitcoin.derived.len());
+        let further_rows = rows(derived.max(status.streams.len()));
         let [head, progress, alarms, facts, lists] = Layout::vertical([
             Constraint::Length(2),
             Constraint::Length(if build.is_some() { 3 } else { 0 }),
             Constraint::Length(warning_rows),
-            Constraint::Length(12 + derived_rows),
+            Constraint::Length(12 + further_rows),
             Constraint::Length(list_rows),
         ])
         .areas(area);
@@ -61,7 +62,9 @@ impl Widget for Top<'_> {
         let [chain, clients, events] = Layout::horizontal([Constraint::Fill(1); 3]).areas(facts);
         boxed("Node and chain", status.bitcoin.as_ref().map(of_chain).unwrap_or_default()).render(chain, buffer);
         boxed("Clients and process", of_process(status)).render(clients, buffer);
-        boxed("Relay", status.relay.as_ref().map(of_relay).unwrap_or_default()).render(events, buffer);
+        let of_relay = status.relay.as_ref().map(of_relay).unwrap_or_default();
+        let of_streams = status.streams.iter().take(LIST_ROWS).map(of_stream);
+        boxed("Relay", of_relay.into_iter().chain(of_streams).collect()).render(events, buffer);
         let [slow, disk] = Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).areas(lists);
         slowest(status).render(slow, buffer);
         tables(status).render(disk, buffer);
@@ -159,6 +162,12 @@ fn of_process(status: &Status) -> Vec<(&str, String)> {
         ("disk free", bytes(status.disk_free_bytes)),
     ];
     facts.chain(of_process).collect()
+}
+
+/// One line for a URL of a stream. The name comes from the settings.
+fn of_stream(stream: &Stream) -> (&'static str, String) {
+    let Stream { stream, url, state, received, accepted, .. } = stream;
+    ("stream", format!("{stream} {state}, {received} in, {accepted} out, {url}"))
 }
 
 fn of_relay(relay: &Relay) -> Vec<(&'static str, String)> {

@@ -65,6 +65,7 @@ fn of_state(state: &State, control: &Control) -> Status {
         waiting_clients: count_of(state.waiting.iter().map(|(_, waiting)| waiting.now).sum()),
         bitcoin: state.bitcoin.as_ref().map(|bitcoin| of_bitcoin(bitcoin, control, rates, now)),
         relay: None,
+        streams: Vec::new(),
         protocols: protocols(state),
         slowest: slowest(state),
         disk: disk(&control.stores),

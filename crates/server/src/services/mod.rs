@@ -15,6 +15,7 @@ mod relay_settings;
 mod rest;
 pub(crate) mod rules;
 mod service;
+mod stream_overview;
 pub(crate) mod streams;
 mod watch_api;
 

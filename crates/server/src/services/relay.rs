@@ -287,6 +287,7 @@ impl Service for Nostr {
     }
 
     fn overview(&self) -> Box<dyn Overview> {
-        Box::new(State { overview: self.relay.overview(), health: self.relay.health() })
+        let streams = self.streams.as_ref().map(|streams| streams.status()).unwrap_or_default();
+        Box::new(State { overview: self.relay.overview(), health: self.relay.health(), streams })
     }
 }

@@ -4,11 +4,12 @@ use std::fmt::Result as Written;
 
 use birdhouse_clients::SlowKind;
 use birdhouse_dashboard::{Rate, Refusals, Relay, Status};
+use birdhouse_mirror::StreamStatus;
 use birdhouse_relay::{Health, Overview};
 
 use super::metrics_writer::{MetricsWriter, count_of};
 use super::rates::{Counts, PerSecond};
-use super::service;
+use super::{service, stream_overview};
 
 /// Outcomes of events that are no refusals.
 const TAKEN: [&str; 3] = ["accepted", "duplicate", "shadowed"];
@@ -18,6 +19,7 @@ const TAKEN: [&str; 3] = ["accepted", "duplicate", "shadowed"];
 pub(super) struct State {
     pub(super) overview: Overview,
     pub(super) health: Health,
+    pub(super) streams: Vec<StreamStatus>,
 }
 
 impl service::Overview for State {
@@ -32,7 +34,8 @@ impl service::Overview for State {
 
     fn metrics(&self, metrics: &mut MetricsWriter<'_>) -> Written {
         events(&self.overview, metrics)?;
-        queries(&self.overview, metrics)
+        queries(&self.overview, metrics)?;
+        stream_overview::metrics(&self.streams, metrics)
     }
 
     fn count(&self, counts: &mut Counts) {
@@ -42,6 +45,7 @@ impl service::Overview for State {
 
     fn show(&self, status: &mut Status, rates: PerSecond) {
         status.relay = Some(of_relay(&self.overview, &self.health, rates));
+        status.streams = stream_overview::shown(&self.streams);
     }
 }
 

@@ -39,6 +39,7 @@ mod silent_payments;
 #[path = "../../../electrum/tests/electrum/silent_sender.rs"]
 #[expect(dead_code, reason = "the tests of the Electrum protocol use all of it")]
 mod silent_sender;
+mod streams;
 mod systemd;
 mod watches;
 mod watching;
