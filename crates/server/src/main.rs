@@ -54,7 +54,7 @@ use crate::commands::demo::Lasting;
 use crate::commands::import::Invalid;
 use crate::commands::prune::Consent;
 use crate::commands::verify::Blocks;
-use crate::config::{Command, CommandLine, Given, Options, SyncRequest, secrets};
+use crate::config::{Command, CommandLine, Given, MigrateCommand, Options, SyncRequest, secrets};
 use crate::process::{Level, Signals, file_limit, log, private};
 
 /// Short requests make many small allocations; long ones make a few of megabytes.
@@ -123,6 +123,7 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
             let [since, until] = [since, until].map(|moment| moment.map(|moment| moment.seconds(now)));
             commands::sync::run(&options, SyncRequest { url, purpose, filter, since, until, key_file })
         }
+        Command::Migrate { from: MigrateCommand::StrfryRouter { file } } => commands::migrate::strfry_router(&file),
         Command::Connect { options, qr: true } => commands::connect::run_with_qr(&ask(options)?),
         Command::Connect { options, qr: false } => commands::connect::run(&ask(options)?),
         Command::Config { example: true, .. } => {

@@ -14,6 +14,7 @@ pub(crate) mod demo;
 pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod man;
+pub(crate) mod migrate;
 pub(crate) mod prune;
 pub(crate) mod run;
 pub(crate) mod sync;

@@ -47,6 +47,17 @@ pub(crate) struct CommandLine {
 #[derive(Debug, Default)]
 pub(crate) struct Given(pub(super) ArgMatches);
 
+/// Programs whose settings are read.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub(crate) enum MigrateCommand {
+    /// Print the streams of `strfry router` as tables for the configuration file; what is left out goes to standard
+    /// error.
+    StrfryRouter {
+        /// File of the router.
+        file: PathBuf,
+    },
+}
+
 /// Commands about the watch file and what was told.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub(crate) enum WatchCommand {
@@ -233,6 +244,11 @@ pub(crate) enum Command {
         /// File with the secret key (nsec) by which the other relay knows you (NIP-42).
         #[arg(long, value_name = "FILE")]
         key_file: Option<PathBuf>,
+    },
+    /// Print settings of another relay as settings of this one.
+    Migrate {
+        #[command(subcommand)]
+        from: MigrateCommand,
     },
     /// Show what to type into a wallet: host, port and certificate.
     Connect {

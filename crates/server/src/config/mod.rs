@@ -33,7 +33,7 @@ use clap::Args;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-pub(crate) use self::command::{Command, CommandLine, Given, WatchCommand};
+pub(crate) use self::command::{Command, CommandLine, Given, MigrateCommand, WatchCommand};
 pub(crate) use self::control::{ControlCommand, Decided, Named, SyncRequest};
 pub(crate) use self::example::example;
 use self::located::Located;
