@@ -8,8 +8,11 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::BufWriter;
 use std::net::TcpStream;
+use std::ops::Range;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
 use birdhouse_testkit::corpus::{Corpus, Plan, generate};
@@ -138,6 +141,101 @@ fn relays_are_synchronized_in_both_directions() {
         } else if !is_complete {
             part::fault(name, &format!("{has} of {EVENTS} events are here: {first}; then {second}"));
         }
+        running.stop().unwrap();
+    }
+}
+
+/// A running server with these settings, whose log is in its folder.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start(folder: &Path, settings: &str) -> Self {
+        std::fs::create_dir(folder).unwrap();
+        let (config, log) = (folder.join("birdhouse.toml"), folder.join("log"));
+        std::fs::write(&config, settings).unwrap();
+        let mut command = Command::new(BIRDHOUSE);
+        command.args(["run", "--bitcoin=off", "--relay-addr=127.0.0.1:0", "--data-dir"]).arg(folder);
+        command.arg("--config").arg(&config).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+        let child = command.spawn().unwrap();
+        let port = until(|| {
+            let log = std::fs::read_to_string(&log).unwrap();
+            let (_, after) = log.split_once("serving the relay addr=127.0.0.1:")?;
+            after.split_whitespace().next()?.parse().ok()
+        });
+        Self { child, port: port.unwrap() }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Asks until there is an answer; `None` after a minute.
+fn until<T>(mut question: impl FnMut() -> Option<T>) -> Option<T> {
+    let end = Instant::now() + Duration::from_mins(1);
+    while Instant::now() < end {
+        if let Some(answer) = question() {
+            return Some(answer);
+        }
+        sleep(Duration::from_millis(50));
+    }
+    None
+}
+
+/// Publishes notes of this moment on a relay; returns their ids.
+fn publish_notes(port: u16, numbers: Range<u64>) -> BTreeSet<String> {
+    let mut socket = pipe::ws(pipe::tcp(port).unwrap()).unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let publish = |number: u64| {
+        let (created_at, content) = (Timestamp(now), format!("stream {number}"));
+        let note = UnsignedEvent { created_at, kind: Kind(1), tags: Vec::new(), content };
+        let note = note.sign(&Keys::from_secret([9; 32]).unwrap());
+        socket.send(Message::text(format!("[\"EVENT\",{}]", note.to_json()))).unwrap();
+        while !matches!(socket.read().unwrap(), Message::Text(text) if text.starts_with("[\"OK\"")) {}
+        note.id.to_string()
+    };
+    numbers.map(publish).collect()
+}
+
+fn notes_of(port: u16) -> BTreeSet<String> {
+    ask(&mut pipe::ws(pipe::tcp(port).unwrap()).unwrap(), &json!({ "kinds": [1] }))
+}
+
+#[test]
+fn a_stream_passes_events_in_both_directions() {
+    let folder = tempfile::tempdir().unwrap();
+    let birdhouse = [("birdhouse", RelayKind::Birdhouse)];
+    for (name, kind) in birdhouse.into_iter().chain(PEERS) {
+        let make = || Relay::new(kind, Path::new(BIRDHOUSE), Home::Temporary);
+        let relay = if name == "birdhouse" { Some(make().unwrap()) } else { part::start_if_asked(name, make) };
+        let Some(relay) = relay else { continue };
+        let running = relay.start().unwrap();
+        // What is there before the stream begins comes, and what is here before does not go.
+        let mut expected = publish_notes(running.port(), 0..20);
+        let url = format!("ws://127.0.0.1:{}", running.port());
+        let settings = format!("[[stream]]\nname = 'peer'\nurls = '{url}'\ndir = 'both'\n");
+        let ours = Server::start(&folder.path().join(name), &settings);
+        let complete = |expected: &BTreeSet<String>| {
+            until(|| (notes_of(ours.port) == *expected && notes_of(running.port()) == *expected).then_some(()))
+        };
+        let before = complete(&expected);
+        expected.extend(publish_notes(running.port(), 100..120));
+        expected.extend(publish_notes(ours.port, 200..220));
+        let after = complete(&expected);
+        if name == "birdhouse" {
+            assert!(before.is_some() && after.is_some());
+        } else if before.is_none() || after.is_none() {
+            let found = (notes_of(ours.port).len(), notes_of(running.port()).len());
+            part::fault(name, &format!("{found:?} of {} events are here and there", expected.len()));
+        }
+        drop(ours);
         running.stop().unwrap();
     }
 }
