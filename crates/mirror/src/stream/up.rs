@@ -279,12 +279,11 @@ impl Up {
         check.since = now;
         let Step { next, have, need: _ } = check.comparison.answered(message)?;
         check.lacks.extend(have);
-        let message = match next {
-            Some(next) => json!(["NEG-MSG", name, hex::string(&next)]),
-            None => {
-                self.checked(Lacks::AsSaid);
-                json!(["NEG-CLOSE", name])
-            }
+        let message = if let Some(next) = next {
+            json!(["NEG-MSG", name, hex::string(&next)])
+        } else {
+            self.checked(Lacks::AsSaid);
+            json!(["NEG-CLOSE", name])
         };
         let bytes = peer.send(&message).await?;
         self.sent(bytes);
