@@ -85,7 +85,7 @@ fn shown(Offer { plan, held_by, index_bytes }: &Offer, keep_bytes: u64) -> Strin
             "They take no more than that.".to_owned()
         } else if excess < plan.step_bytes {
             format!(
-                "They take {} more than that, and fewer than {} are not deleted (node-prune-step).",
+                "They take {} more than that, which is too little to delete: at least {} go at once (node-prune-step).",
                 size(excess),
                 size(plan.step_bytes)
             )
