@@ -27,9 +27,6 @@ const COUNTERS: [(&str, &str, Figure); 6] = [
 
 /// Writes the metrics, each by stream and URL; the settings bound their number.
 pub(super) fn metrics(streams: &[StreamStatus], metrics: &mut MetricsWriter<'_>) -> Written {
-    if streams.is_empty() {
-        return Ok(());
-    }
     for (name, help, figure) in COUNTERS {
         metrics.labelled_counters(
             name,
