@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use birdhouse_clients::Origin;
 use birdhouse_events::{
-    Event, EventId, Filter, FilterLimits, Malformed, Packed, Position, Query, Rejection, Seq, Timestamp, VerifiedEvent,
+    Event, EventId, Filter, FilterLimits, KindClass, Malformed, Packed, Position, Query, Rejection, Seq, Timestamp,
+    VerifiedEvent,
 };
 use birdhouse_net::{ClientBounds, ConnectionGuard, ReadTurns};
 use tokio::sync::mpsc;
@@ -241,6 +242,10 @@ impl Exchange {
     fn check(&self, text: &str, wanted: &Filter) -> Checked {
         let verified = match self.admit(text, wanted) {
             Ok(event) if self.relay.has(&event.id) => return Checked::Known,
+            // No store remembers it: between two relays that exchange, it would go round for ever.
+            Ok(event) if event.kind.class() == KindClass::Ephemeral => {
+                return Checked::Refused(Rejection::Mute("ephemeral events stay at the relay of their client".into()));
+            }
             Ok(event) => event.verify(),
             Err(rejection) => Err(rejection),
         };

@@ -92,6 +92,26 @@ async fn noting(relay: SocketAddr, notes: &Arc<Mutex<Vec<String>>>) -> SocketAdd
     front(relay, pass).await.0
 }
 
+/// No relay stores it, so none would know it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ephemeral_event_does_not_go_round_between_two_relays() {
+    let (one, other) = (App::start(Settings::default(), &[]).await, App::start(Settings::default(), &[]).await);
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let both = |app: &App| vec![stream(app.addr, Direction::Both, "{}")];
+    let streams = [start(&one, folders[0].path(), both(&other)), start(&other, folders[1].path(), both(&one))];
+    until_live(&streams[0]).await;
+    until_live(&streams[1]).await;
+    let stored = fresh(1, 1);
+    publish(&one, &fresh(20_001, 0));
+    publish(&one, &stored);
+    until("the other relay has the event that is stored", || other.ids() == ids_of([&stored])).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    for streams in &streams {
+        let received = status(streams).tally.received;
+        assert!(received <= 4, "{received} events came");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_relays_that_stream_to_each_other_send_no_event_back() {
     let (one, other) = (App::start(Settings::default(), &[]).await, App::start(Settings::default(), &[]).await);
