@@ -8,6 +8,7 @@ mod pages;
 mod response;
 mod wallets;
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,9 +21,10 @@ use birdhouse_net::{
 };
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
+use hyper::header::{FORWARDED, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -155,10 +157,21 @@ async fn get(request: &Request<Incoming>, control: &Control, dashboard: &Dashboa
             let status = if health.is_good() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             response(status, JSON, format!("{}\n", health.to_json()))
         }
-        path => dashboard.get(path, request.headers(), control).await.unwrap_or_else(|| {
+        path => dashboard.get(path, &seen(request.version(), request.headers()), control).await.unwrap_or_else(|| {
             response(StatusCode::NOT_FOUND, TEXT, "not found; use /, /control, /metrics or /health\n".into())
         }),
     }
+}
+
+/// Returns the headers of a request. One by HTTP/1.0 counts as a proxy's: no browser speaks it, and nginx does towards
+/// servers, without a word about its clients, unless it is told otherwise.
+fn seen(version: Version, headers: &HeaderMap) -> Cow<'_, HeaderMap> {
+    if version >= Version::HTTP_11 {
+        return Cow::Borrowed(headers);
+    }
+    let mut headers = headers.clone();
+    headers.insert(FORWARDED, HeaderValue::from_static("proto=http"));
+    Cow::Owned(headers)
 }
 
 async fn command(request: Request<Incoming>, control: &Arc<Control>, dashboard: &Dashboard) -> Response<String> {
@@ -168,7 +181,8 @@ async fn command(request: Request<Incoming>, control: &Arc<Control>, dashboard: 
         return response(StatusCode::BAD_REQUEST, TEXT, "the form is too large, or did not arrive in time\n".into());
     };
     let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-    let Reply { response, stops } = dashboard.post(parts.uri.path(), &parts.headers, &body, control).await;
+    let Reply { response, stops } =
+        dashboard.post(parts.uri.path(), &seen(parts.version, &parts.headers), &body, control).await;
     if stops {
         let control = Arc::clone(control);
         tokio::spawn(async move {

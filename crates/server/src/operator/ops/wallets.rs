@@ -129,8 +129,10 @@ fn new_watch(body: &str) -> Result<NewWatch, String> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use hyper::Version;
     use hyper::header::HeaderName;
 
+    use super::super::seen;
     use super::*;
 
     fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
@@ -153,6 +155,9 @@ mod tests {
         for proxy in ["forwarded", "x-forwarded-for", "x-real-ip"] {
             assert!(!at("::1").are_open_to(&headers(&[("host", "localhost"), (proxy, "192.0.2.9")])), "{proxy}");
         }
+        let plain = headers(&[("host", "127.0.0.1:9400")]);
+        assert!(at("127.0.0.1").are_open_to(&seen(Version::HTTP_11, &plain)));
+        assert!(!at("127.0.0.1").are_open_to(&seen(Version::HTTP_10, &plain)), "as nginx asks");
         assert!(!folder.path().join("watch-api-token").exists(), "nobody has shown a key");
         let wrong = headers(&[("host", "birdhouse.lan"), ("authorization", "Bearer 0123456789abcdef")]);
         assert!(!at("192.0.2.1").are_open_to(&wrong));
