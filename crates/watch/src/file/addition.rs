@@ -12,6 +12,9 @@ use crate::file::settings::{Source, WatchFile};
 /// Hexadecimal digits of a txid.
 const TXID_CHARS: usize = 64;
 
+/// Hexadecimal digits of a private key.
+const KEY_CHARS: usize = 64;
+
 /// A watch to add. Its [`Debug`](fmt::Debug) prints no key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewWatch {
@@ -41,6 +44,10 @@ impl NewWatch {
     /// Its source names no scripts of the network; the reason does not repeat it.
     fn table(&self, network: Network) -> Result<String, String> {
         let source = Source::of_text(&self.source);
+        // No script in use has 32 bytes; a raw private key, which must not lie in the file, has.
+        if matches!(&source, Source::Script(hex) if hex.len() == KEY_CHARS) {
+            return Err("32 bytes are no script, but may be a private key: never give one to a server".into());
+        }
         source.check(network)?;
         let Self { name, channels, confirmations, is_cold, .. } = self;
         let mut table = format!("[[watch]]\nname = {}\n{} = {}\n", quoted(name), source.name(), quoted(source.text()));
@@ -128,6 +135,7 @@ mod tests {
             ("w", XPRV, "this is a private key: never give one to a server"),
             ("w", "sp(spspend1qqq)", "this holds the private spend key"),
             ("w", "", "failed to add the watch"),
+            ("w", &"0b".repeat(32), "may be a private key"),
             ("", ADDRESS, "a name has 1 to 64 characters"),
             ("a\nb", ADDRESS, "failed to add the watch: a name has 1 to 64 characters"),
         ] {
