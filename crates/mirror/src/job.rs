@@ -1,6 +1,6 @@
 //! The events that are compared with a peer, and their direction.
 
-use birdhouse_events::{Event, Filter, FilterLimits, Timestamp};
+use birdhouse_events::{Event, Filter, FilterLimits, Kind, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -112,6 +112,11 @@ impl Job {
     /// True if the filter says where it begins.
     pub(crate) fn has_beginning(&self) -> bool {
         self.since > 0
+    }
+
+    /// True if the events may be gift wraps, whose times are not those of their publication (NIP-59).
+    pub(crate) fn wants_gift_wraps(&self) -> bool {
+        self.own.kinds.as_ref().is_none_or(|kinds| kinds.contains(&Kind::GIFT_WRAP))
     }
 
     /// Returns the filter for our own events in a window.

@@ -86,6 +86,8 @@ pub const STREAM_NAME_BYTES_MAX: usize = 64;
 /// Time before the last complete moment from which a stream catches up: events are published some time after their
 /// `created_at`.
 pub const OVERLAP_S: u64 = 3600;
+/// The same where gift wraps may come, which are dated up to two days back (NIP-59).
+pub const WRAPPED_OVERLAP_S: u64 = OVERLAP_S + 2 * 24 * 3600;
 /// Time in which a peer confirms a stream's subscription.
 pub const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Attempts to subscribe on one connection.
@@ -106,6 +108,8 @@ pub const DRAINED_MAX: usize = 512;
 pub const INVALID_MAX: u64 = 1000;
 /// Uploaded events of a stream without a final outcome. No more are read meanwhile.
 pub const UNDECIDED_MAX: usize = 512;
+/// Challenges of one connection that are answered.
+pub const PROOFS_MAX: u32 = 8;
 /// Attempts at an event that the peer answers with `error:`.
 pub const ERROR_ATTEMPTS: u32 = 5;
 /// Pause before the second of these attempts; it doubles.
@@ -114,5 +118,7 @@ pub const ERROR_PAUSE: Duration = Duration::from_secs(5);
 pub const CAME_IDS_MAX: usize = 20_000;
 /// Time between two writes of the cursors of streams. After a crash that time is caught up again.
 pub const CURSORS_INTERVAL: Duration = Duration::from_secs(2);
+/// Bytes of a place in that file besides its filter, at most.
+pub const PLACE_BYTES: usize = 4096;
 /// Bytes of the file of cursors.
 pub const CURSORS_BYTES_MAX: u64 = 16 << 20;

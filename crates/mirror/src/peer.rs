@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::came::Came;
-use crate::limits::{CONNECT_TIMEOUT, MESSAGE_BYTES_MAX, SILENCE_TIMEOUT, UNWRITTEN_MAX};
+use crate::limits::{CONNECT_TIMEOUT, MESSAGE_BYTES_MAX, PROOFS_MAX, SILENCE_TIMEOUT, UNWRITTEN_MAX};
 
 /// Kind of the proof of an identity to a relay (NIP-42).
 const AUTHENTICATION: Kind = Kind::CLIENT_AUTH;
@@ -29,6 +29,8 @@ pub struct Peer {
     keys: Option<Arc<Keys>>,
     /// Id of the proof of our identity that is not answered yet.
     proof: Option<String>,
+    /// Number of proofs.
+    proofs: u32,
     /// The ids of its events, if they are kept for a stream.
     came: Option<Arc<Came>>,
 }
@@ -59,7 +61,7 @@ impl Peer {
         let Opened { link: Link { reader, writer }, address } = opened.map_err(late)??;
         let (to, orders) = mpsc::channel(UNWRITTEN_MAX);
         let writing = tokio::spawn(write(writer, orders));
-        Ok(Self { target, address, reader, to, writing, keys, proof: None, came: None })
+        Ok(Self { target, address, reader, to, writing, keys, proof: None, proofs: 0, came: None })
     }
 
     /// The same connection, the ids of whose events are kept.
@@ -126,6 +128,10 @@ impl Peer {
     /// The connection has ended.
     pub(crate) async fn prove(&mut self, challenge: String) -> Result<(), String> {
         let Some(keys) = &self.keys else { return Ok(()) };
+        self.proofs += 1;
+        if self.proofs > PROOFS_MAX {
+            return Err(format!("{} asks for a proof of identity again and again", self.target));
+        }
         let tags = authentication(&self.target, challenge).into_iter().map(Tag).collect();
         let created_at = Timestamp(now().as_secs());
         let proof = UnsignedEvent { created_at, kind: AUTHENTICATION, tags, content: String::new() }.sign(keys);

@@ -150,6 +150,9 @@ impl Conversation {
 
     async fn ask(&mut self) -> Result<(), String> {
         let Some(down) = &mut self.down else { return Ok(()) };
+        // What comes between a refusal and the new subscription is caught up once that is confirmed.
+        down.is_complete = false;
+        (self.missed.work, self.missed.again) = (None, None);
         self.missed.asked = now();
         let message = down.ask(&self.leg.settings.job, self.missed.asked);
         let bytes = self.peer.send(&message).await?;

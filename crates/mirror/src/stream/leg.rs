@@ -14,7 +14,7 @@ use super::settings::{StreamSettings, shown};
 use super::status::{Changing, StreamState, StreamStatus};
 use crate::came::Came;
 use crate::job::{Direction, Purpose};
-use crate::limits::OVERLAP_S;
+use crate::limits::{OVERLAP_S, WRAPPED_OVERLAP_S};
 use crate::peer::{Peer, now};
 use crate::session::sync;
 use crate::tally::SharedTally;
@@ -70,7 +70,8 @@ impl Leg {
         let leg = Arc::clone(self);
         Box::pin(async move {
             let (mut peer, exchange) = leg.connect().await?;
-            let since = leg.cursors.get(&leg.key).down.map_or(0, |second| second.saturating_sub(OVERLAP_S));
+            let overlap_s = if leg.settings.job.wants_gift_wraps() { WRAPPED_OVERLAP_S } else { OVERLAP_S };
+            let since = leg.cursors.get(&leg.key).down.map_or(0, |second| second.saturating_sub(overlap_s));
             let mut job = leg.settings.job.clone().since(since);
             job.purpose = Purpose::Transfer(Direction::Down);
             sync(&exchange, &mut peer, &job, &leg.tally, None).await

@@ -8,7 +8,9 @@ use birdhouse_events::Keys;
 use birdhouse_relay::PluginSettings;
 
 use crate::job::{Direction, Job, Purpose};
-use crate::limits::{STREAM_CONNECTIONS_MAX, STREAM_NAME_BYTES_MAX, STREAM_URLS_MAX, STREAMS_MAX};
+use crate::limits::{
+    CURSORS_BYTES_MAX, PLACE_BYTES, STREAM_CONNECTIONS_MAX, STREAM_NAME_BYTES_MAX, STREAM_URLS_MAX, STREAMS_MAX,
+};
 
 /// A stream.
 #[derive(Clone)]
@@ -74,6 +76,14 @@ pub fn check(streams: &[StreamSettings]) -> Result<(), String> {
         if stream.plugin.is_some() && !stream.direction().is_down() {
             return Err(format!("stream {name:?}: a plugin judges events that come, and dir is \"up\""));
         }
+    }
+    let place = |stream: &StreamSettings| {
+        let filter = serde_json::to_string(&stream.job.wire()).map_or(0, |filter| filter.len());
+        stream.targets.len() * (2 * filter + PLACE_BYTES)
+    };
+    if streams.iter().map(place).sum::<usize>() as u64 > CURSORS_BYTES_MAX {
+        let most = CURSORS_BYTES_MAX / 2;
+        return Err(format!("the filters of all streams, once for each url, have more than {most} bytes"));
     }
     let connections: usize = streams.iter().map(|stream| stream.targets.len()).sum();
     if connections > STREAM_CONNECTIONS_MAX {

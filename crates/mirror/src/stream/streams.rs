@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::attempts;
 use super::cursors::{Cursors, Key};
 use super::leg::Leg;
-use super::settings::StreamSettings;
+use super::settings::{StreamSettings, shown};
 use super::status::{Changing, StreamStatus};
 use crate::came::Came;
 use crate::limits::CURSORS_INTERVAL;
@@ -64,7 +64,7 @@ impl Streams {
             let settings = Arc::new(settings);
             let mut plugin = None;
             for target in &settings.targets {
-                let key = Key { name: settings.name.clone(), url: format!("{target}{}", target.path()) };
+                let key = Key { name: settings.name.clone(), url: shown(target) };
                 let old = before.remove(&key);
                 let leg = match old {
                     Some(old) if old.is_like(&settings, target) => old,

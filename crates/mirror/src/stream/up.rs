@@ -1,6 +1,6 @@
 //! Events that go: in the order of the log, each until its OK or a final refusal.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +40,9 @@ pub(super) struct Up {
     /// Events that the peer could not keep, which are sent again later.
     failed: Vec<Failed>,
     /// Attempts at them.
-    attempts: HashMap<EventId, u32>,
+    attempts: HashMap<EventId, Attempts>,
+    /// Time of the last event that the peer accepted.
+    accepted: Duration,
     question: Question,
     /// Number of the last comparison, for its name.
     last: u64,
@@ -65,9 +67,18 @@ enum Question {
 struct Check {
     name: String,
     comparison: Comparison,
-    events: HashMap<EventId, Outgoing>,
+    /// In the order of the log.
+    events: Vec<Outgoing>,
     /// Those that the peer lacks, as far as they are known.
     lacks: Vec<EventId>,
+    since: Duration,
+}
+
+/// Attempts at an event that the peer could not keep.
+#[derive(Clone, Copy)]
+struct Attempts {
+    count: u32,
+    /// Time of the first failure.
     since: Duration,
 }
 
@@ -90,6 +101,7 @@ impl Up {
             upload: Upload::default(),
             failed: Vec::new(),
             attempts: HashMap::new(),
+            accepted: Duration::ZERO,
             question: Question::Before,
             last: 0,
             repeated: 0,
@@ -152,8 +164,7 @@ impl Up {
 
     /// Takes the next events.
     async fn read(&mut self, peer: &Peer, page: PublishedPage, now: Duration) -> Result<(), String> {
-        let mut events = HashMap::new();
-        let (mut dated, mut order) = (Vec::new(), Vec::new());
+        let (mut dated, mut events) = (Vec::new(), Vec::new());
         for Published { seq, event } in page.events {
             let outgoing = Outgoing { id: event.id, json: event.to_json() };
             if !self.goes(&event, &outgoing) {
@@ -161,18 +172,17 @@ impl Up {
             }
             self.undecided.add(event.id, seq);
             dated.push(DatedId { created_at: event.created_at.0, id: event.id });
-            order.push(event.id);
-            events.insert(event.id, outgoing);
+            events.push(outgoing);
         }
         self.next = page.next;
         if events.is_empty() || matches!(self.question, Question::Never) {
-            self.upload.read(order.iter().filter_map(|id| events.remove(id)));
+            self.upload.read(events);
             return Ok(());
         }
         self.last += 1;
         let name = format!("c{}", self.last);
         let Begun { comparison, first } = Comparison::begin(&dated);
-        let ids: Vec<String> = order.iter().map(ToString::to_string).collect();
+        let ids: Vec<String> = events.iter().map(|event| event.id.to_string()).collect();
         let bytes = peer.send(&json!(["NEG-OPEN", name, { "ids": ids }, hex::string(&first)])).await?;
         self.sent(bytes);
         let check = Check { name, comparison, events, lacks: Vec::new(), since: now };
@@ -212,6 +222,7 @@ impl Up {
         // As relays say it that answer a duplicate with false.
         if accepted == Accepted::Yes || reason.starts_with("duplicate:") {
             if self.upload.accepted(&id) == Sent::Accepted {
+                self.accepted = now;
                 self.tally.change(|tally| tally.accepted += 1);
                 self.end(&id);
             }
@@ -229,7 +240,7 @@ impl Up {
             if self.failed.len() >= UPLOADS_IN_FLIGHT {
                 return Err(format!("the peer cannot keep events: {reason}"));
             }
-            if self.fails(&id, now) {
+            if self.fails(&id, reason, now)? {
                 return Ok(Some(reason.to_owned()));
             }
         }
@@ -244,16 +255,25 @@ impl Up {
         }
     }
 
-    /// Notes a failure of the peer. Returns true if the event is sent again later.
-    fn fails(&mut self, id: &EventId, now: Duration) -> bool {
-        let attempts = self.attempts.get(id).copied().unwrap_or(0) + 1;
-        if attempts >= ERROR_ATTEMPTS {
-            return false;
+    /// Notes a failure of the peer. Returns true if the event is sent again later, and false if it is given up: the peer
+    /// has kept another one meanwhile.
+    ///
+    /// # Errors
+    /// The peer keeps nothing.
+    fn fails(&mut self, id: &EventId, reason: &str, now: Duration) -> Result<bool, String> {
+        let Attempts { count, since } = self.attempts.get(id).copied().unwrap_or(Attempts { count: 0, since: now });
+        let count = count + 1;
+        if count >= ERROR_ATTEMPTS {
+            return if self.accepted > since {
+                Ok(false)
+            } else {
+                Err(format!("the peer cannot keep events: {reason}"))
+            };
         }
-        let Some(outgoing) = self.upload.take_back(id) else { return false };
-        self.attempts.insert(*id, attempts);
-        self.failed.push(Failed { outgoing, at: now + ERROR_PAUSE * (1 << (attempts - 1)) });
-        true
+        let Some(outgoing) = self.upload.take_back(id) else { return Ok(false) };
+        self.attempts.insert(*id, Attempts { count, since });
+        self.failed.push(Failed { outgoing, at: now + ERROR_PAUSE * (1 << (count - 1)) });
+        Ok(true)
     }
 
     fn end(&mut self, id: &EventId) {
@@ -301,17 +321,16 @@ impl Up {
 
     /// Sends what the peer lacks of the events in question.
     fn checked(&mut self, lacks: Lacks) {
-        let Question::Asked(mut check) = std::mem::replace(&mut self.question, Question::Before) else {
+        let Question::Asked(check) = std::mem::replace(&mut self.question, Question::Before) else {
             return;
         };
-        if lacks == Lacks::AsSaid {
-            let lacked: Vec<Outgoing> = check.lacks.iter().filter_map(|id| check.events.remove(id)).collect();
-            self.upload.read(lacked);
-            for id in check.events.keys() {
-                self.undecided.decide(id);
-            }
-        } else {
-            self.upload.read(check.events.into_values());
+        let Check { events, lacks: said, .. } = *check;
+        let said: HashSet<EventId> = said.into_iter().collect();
+        let (lacked, known): (Vec<_>, Vec<_>) =
+            events.into_iter().partition(|event| lacks == Lacks::All || said.contains(&event.id));
+        self.upload.read(lacked);
+        for event in known {
+            self.undecided.decide(&event.id);
         }
     }
 

@@ -33,8 +33,9 @@ fn of(stream: &StreamOptions, filter_limits: &FilterLimits, broken: WhenBroken) 
     let plain = |why: String| anyhow!(why);
     let StreamOptions { name, urls, dir, filter, plugin, key_file, proxy } = stream;
     anyhow::ensure!(urls.len() <= limits::STREAM_URLS_MAX, "more than {} urls", limits::STREAM_URLS_MAX);
-    let targets = urls.iter().map(|url| {
-        let target = relay_url(url).map_err(|why| anyhow!("the url {url:?} is none of a relay: {why}"))?;
+    // A URL may hold a password or a token, so an error has its number.
+    let targets = (1..).zip(urls.iter()).map(|(number, url)| {
+        let target = relay_url(url).map_err(|why| anyhow!("url {number} is none of a relay: {why}"))?;
         Ok(target.through(*proxy))
     });
     let filter = filter.as_deref().unwrap_or("{}");
@@ -85,7 +86,7 @@ mod tests {
     fn mistakes_name_the_stream() {
         let of = |rest: &str| format!("{:#}", read(&format!("[[stream]]\nname = 'a'\n{rest}")).err().unwrap());
         for (rest, expected) in [
-            ("urls = 'https://a'\ndir = 'up'", "stream \"a\": the url \"https://a\" is none of a relay"),
+            ("urls = 'https://a'\ndir = 'up'", "stream \"a\": url 1 is none of a relay"),
             ("urls = 'wss://a'\ndir = 'up'\nfilter = '{\"limit\":1}'", "stream \"a\": the filter: "),
             ("urls = 'wss://a'\ndir = 'up'\nfilter = 'x'", "stream \"a\": the filter: "),
             ("urls = 'wss://a'\ndir = 'up'\nkey-file = '/none'", "there is no such file"),
