@@ -1,7 +1,7 @@
 //! The durable places of streams, in one file of JSON that is replaced as a whole.
 //!
 //! ```text
-//! {"format":1,"streams":[{"name":"friends","url":"wss://relay.example.org/","filter":"{}","down":1700000000,"up":77}]}
+//! {"format":1,"streams":[{"name":"friends","url":"wss://relay.example.org","filter":"{}","down":1700000000,"up":77}]}
 //! ```
 
 use std::collections::BTreeMap;
@@ -178,7 +178,7 @@ mod tests {
     fn places_are_read_as_they_were_written_and_the_bytes_are_the_documented_ones() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("streams");
-        let key = Key { name: "friends".into(), url: "wss://relay.example.org/".into() };
+        let key = Key { name: "friends".into(), url: "wss://relay.example.org".into() };
         let other = Key { name: "other".into(), ..key.clone() };
         let cursors = Cursors::open(&path).unwrap();
         cursors.begin(&key, "{}", Anew::Never);
@@ -189,7 +189,7 @@ mod tests {
         cursors.retain(|one| *one == key);
         cursors.save().unwrap();
         let documented = concat!(
-            r#"{"format":1,"streams":[{"name":"friends","url":"wss://relay.example.org/","filter":"{}","#,
+            r#"{"format":1,"streams":[{"name":"friends","url":"wss://relay.example.org","filter":"{}","#,
             r#""down":1700000000,"up":77}]}"#
         );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), documented);

@@ -204,7 +204,7 @@ async fn a_new_stream_that_is_killed_at_once_keeps_its_place() {
     // Dropped without a last word, as by a kill.
     drop(streams);
     let file = std::fs::read_to_string(folder.path().join("streams")).unwrap();
-    let file = file.replace("ws://127.0.0.1:1/", &format!("ws://{}/", peer.addr));
+    let file = file.replace("ws://127.0.0.1:1", &format!("ws://{}", peer.addr));
     std::fs::write(folder.path().join("streams"), file).unwrap();
     let streams = start(&ours, folder.path(), vec![stream(peer.addr, Direction::Up, "{}")]);
     until("the event has gone", || peer.ids().len() == 1 && status(&streams).behind == Some(0)).await;
