@@ -255,7 +255,7 @@ impl Up {
         }
     }
 
-    /// Notes a failure of the peer. Returns true if the event is sent again later, and false if it is given up: the peer
+    /// Notes a failure of the peer. Returns true if the event is sent again later, false if it is given up: the peer
     /// has kept another one meanwhile.
     ///
     /// # Errors

@@ -164,7 +164,7 @@ async fn get(request: &Request<Incoming>, control: &Control, dashboard: &Dashboa
 }
 
 /// Returns the headers of a request. One by HTTP/1.0 counts as a proxy's: no browser speaks it, and nginx does towards
-/// servers, without a word about its clients, unless it is told otherwise.
+/// servers, without a word about its clients, unless it is set otherwise.
 fn seen(version: Version, headers: &HeaderMap) -> Cow<'_, HeaderMap> {
     if version >= Version::HTTP_11 {
         return Cow::Borrowed(headers);
