@@ -411,8 +411,8 @@ impl Hook for Gate {
     }
 }
 
-/// Waits for a condition while reads keep threads of the runtime busy: the one that would look for messages and timers may
-/// be among them. So no timer of the runtime is waited for, and each task wakes a thread that looks in its stead.
+/// Waits for a condition while reads keep threads of the runtime busy: the one that would look for messages and timers
+/// may be among them. So no timer of the runtime is waited for, and each task wakes a thread that looks in its stead.
 async fn until_among_held(app: &App, what: &str, is_met: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_met() {
