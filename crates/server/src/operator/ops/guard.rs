@@ -89,12 +89,12 @@ fn equal(one: &[u8], other: &[u8]) -> bool {
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
-mod tests {
+pub(super) mod tests {
     use hyper::header::HeaderName;
 
     use super::*;
 
-    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+    pub(in crate::operator::ops) fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
         let pair = |(name, value): &(&str, &str)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         pairs.iter().map(pair).collect()
     }

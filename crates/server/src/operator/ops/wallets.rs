@@ -130,15 +130,10 @@ fn new_watch(body: &str) -> Result<NewWatch, String> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use hyper::Version;
-    use hyper::header::HeaderName;
 
+    use super::super::guard::tests::headers;
     use super::super::seen;
     use super::*;
-
-    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
-        let pair = |(name, value): &(&str, &str)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
-        pairs.iter().map(pair).collect()
-    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn the_wallets_are_for_this_machine_and_for_the_key() {

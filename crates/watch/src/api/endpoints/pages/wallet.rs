@@ -103,18 +103,25 @@ fn addresses(next: &[Next]) -> Markup {
 }
 
 fn transactions(lines: &[Line], explorer: Option<&str>) -> Markup {
+    if lines.is_empty() {
+        return html! { p.quiet { "None yet." } };
+    }
+    let rows = html! { @for line in lines { (transaction(line, explorer)) } };
+    table(["Time", "Transaction", "Change (BTC)", "Label"], &rows)
+}
+
+/// A table whose first and last columns give way on a narrow screen; the second column has them there.
+fn table(heads: [&str; 4], rows: &Markup) -> Markup {
+    let [first, name, amount, last] = heads;
     html! {
-        @if lines.is_empty() { p.quiet { "None yet." } }
-        @else {
-            table {
-                thead {
-                    tr {
-                        th.spare scope="col" { "Time" } th scope="col" { "Transaction" }
-                        th.number scope="col" { "Change (BTC)" } th.spare scope="col" { "Label" }
-                    }
+        table {
+            thead {
+                tr {
+                    th.spare scope="col" { (first) } th scope="col" { (name) }
+                    th.number scope="col" { (amount) } th.spare scope="col" { (last) }
                 }
-                tbody { @for line in lines { (transaction(line, explorer)) } }
             }
+            tbody { (rows) }
         }
     }
 }
@@ -141,20 +148,11 @@ fn transaction(line: &Line, explorer: Option<&str>) -> Markup {
 }
 
 fn outputs(coins: &[Coin], explorer: Option<&str>) -> Markup {
-    html! {
-        @if coins.is_empty() { p.quiet { "None." } }
-        @else {
-            table {
-                thead {
-                    tr {
-                        th.spare scope="col" { "Height" } th scope="col" { "Output" }
-                        th.number scope="col" { "Amount (BTC)" } th.spare scope="col" { "Label" }
-                    }
-                }
-                tbody { @for coin in coins { (output(coin, explorer)) } }
-            }
-        }
+    if coins.is_empty() {
+        return html! { p.quiet { "None." } };
     }
+    let rows = html! { @for coin in coins { (output(coin, explorer)) } };
+    table(["Height", "Output", "Amount (BTC)", "Label"], &rows)
 }
 
 fn output(coin: &Coin, explorer: Option<&str>) -> Markup {
