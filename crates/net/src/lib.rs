@@ -57,7 +57,7 @@ pub use offload::{Executor, can_wait_offloaded, offload, wait_offloaded};
 pub use openapi::operation_id;
 pub use outbox::{Framed, Outbox, Patience, write_now};
 pub use proxy::{Proxy, V2_REST_BYTES_MAX};
-pub use reads::{CLIENT_PROCESSORS_PERCENT, ReadTurns, Reads};
+pub use reads::{CLIENT_PROCESSORS_PERCENT, FetchBounds, ReadTurns, Reads};
 pub use registry::{Bans, ConnectionGuard, ConnectionInfo, Connections, Registry, Traffic, Unwelcome};
 pub use seated::Seated;
 pub use seats::{Seat, SeatCounters, SeatCounts, Seats};

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use birdhouse_clients::{BegunRead, ClientId, DiskStall, Payer, Queueing, Waiting};
 use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::timeout;
 
 use crate::meter::{Meter, Turn, Turns};
 use crate::offload::offload;
@@ -47,6 +48,15 @@ pub struct Reads {
     long_stall: DiskStall,
     /// Pages that took long for any reason.
     long_pages: DiskStall,
+}
+
+/// Bounds of what is fetched for one answer.
+#[derive(Debug, Clone, Copy)]
+pub struct FetchBounds {
+    /// Parts at most; none is fetched of more.
+    pub parts: usize,
+    /// Time in which all come.
+    pub patience: Duration,
 }
 
 /// The turns that a read holds.
@@ -155,6 +165,18 @@ impl Reads {
             }
         });
         fetched.collect::<JoinSet<bool>>().join_all().await.into_iter().all(|is_fetched| is_fetched)
+    }
+
+    /// Fetches parts of blocks as [`Self::fetch_all`] does, within bounds. Returns true if all came in time.
+    pub async fn fetch_within<T: Copy + Send + 'static>(
+        &self,
+        meter: &Arc<Meter>,
+        parts: &[T],
+        bounds: FetchBounds,
+        fetch: impl Fn(T) -> bool + Clone + Send + 'static,
+    ) -> bool {
+        parts.len() <= bounds.parts
+            && timeout(bounds.patience, self.fetch_all(meter, parts, fetch)).await.unwrap_or(false)
     }
 
     // === longer reads ===

@@ -13,10 +13,9 @@ use std::sync::Arc;
 use birdhouse_chain::source::{BlockPart, Node};
 use birdhouse_chain::{EarlyHeaders, Index, Snapshot, Syncing};
 use birdhouse_clients::OldAnswers;
-use birdhouse_net::{PartialMessages, Pool, Reads, Registry, SeatCounters};
+use birdhouse_net::{FetchBounds, PartialMessages, Pool, Reads, Registry, SeatCounters};
 use bitcoin::constants::genesis_block;
 use bitcoin::{BlockHash, Network};
-use tokio::time::timeout;
 
 use crate::client::{Client, Followers};
 use crate::limits::{FETCH_PATIENCE, FETCHED_PARTS_MAX};
@@ -94,12 +93,10 @@ impl Service {
     /// Fetches parts of blocks that the node has removed, each in a turn of the client. Returns true if all came in
     /// time; they are read like other blocks then.
     pub(crate) async fn fetch_removed(&self, client: &Client, parts: &[BlockPart]) -> bool {
-        if parts.len() > FETCHED_PARTS_MAX {
-            return false;
-        }
+        let bounds = FetchBounds { parts: FETCHED_PARTS_MAX, patience: FETCH_PATIENCE };
         let index = Arc::clone(&self.index);
-        let fetched = self.reads.fetch_all(&client.meter, parts, move |part| index.fetch_removed(part).is_ok());
-        timeout(FETCH_PATIENCE, fetched).await.unwrap_or(false)
+        let fetch = move |part| index.fetch_removed(part).is_ok();
+        self.reads.fetch_within(&client.meter, parts, bounds, fetch).await
     }
 
     /// Returns the snapshot that a client may see.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use birdhouse_chain::source::{BlockPart, Node};
 use birdhouse_chain::{Error, Snapshot};
-use birdhouse_net::{Meter, Turn, offload};
+use birdhouse_net::{FetchBounds, Meter, Turn, offload};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -111,12 +111,9 @@ impl Service {
     /// Fetches parts of blocks that the node has removed, each in a turn of the client. Returns true if all came in
     /// time.
     async fn fetch(self: &Arc<Self>, meter: &Arc<Meter>, parts: &[BlockPart]) -> bool {
-        if parts.len() > FETCHED_PARTS_MAX {
-            return false;
-        }
+        let bounds = FetchBounds { parts: FETCHED_PARTS_MAX, patience: FETCH_PATIENCE };
         let index = Arc::clone(&self.index);
-        let fetched = self.reads.fetch_all(meter, parts, move |part| index.fetch_removed(part).is_ok());
-        timeout(FETCH_PATIENCE, fetched).await.unwrap_or(false)
+        self.reads.fetch_within(meter, parts, bounds, move |part| index.fetch_removed(part).is_ok()).await
     }
 
     async fn attempt(self: &Arc<Self>, request: &Arc<ApiRequest>) -> Answer {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use birdhouse_chain::source::{BlockPart, Node};
 use birdhouse_chain::{Index, Snapshot};
-use birdhouse_net::{Connections, Meter, PartialMessages, Reads, Registry, SeatCounters, offload};
+use birdhouse_net::{Connections, FetchBounds, Meter, PartialMessages, Reads, Registry, SeatCounters, offload};
 use bitcoin::Network;
 use tokio::time::timeout;
 
@@ -151,11 +151,9 @@ impl Service {
 
     /// Fetches parts of blocks that the node has removed. Returns true if all came in time.
     async fn fetch(&self, meter: &Arc<Meter>, parts: &[BlockPart]) -> bool {
-        if parts.len() > API_FETCHED_PARTS_MAX {
-            return false;
-        }
+        let bounds = FetchBounds { parts: API_FETCHED_PARTS_MAX, patience: API_FETCH_PATIENCE };
         let index = Arc::clone(&self.index);
-        let fetched = self.settings.reads.fetch_all(meter, parts, move |part| index.fetch_removed(part).is_ok());
-        timeout(API_FETCH_PATIENCE, fetched).await.unwrap_or(false)
+        let fetch = move |part| index.fetch_removed(part).is_ok();
+        self.settings.reads.fetch_within(meter, parts, bounds, fetch).await
     }
 }
