@@ -25,6 +25,7 @@ mod item;
 mod params;
 mod parts;
 mod payments;
+mod portions;
 mod reply;
 mod routes;
 mod service;

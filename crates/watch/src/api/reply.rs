@@ -5,6 +5,7 @@ use hyper::StatusCode;
 use serde_json::Value;
 
 use crate::api::failure::Failure;
+use crate::api::portions::Portions;
 use crate::api::wish::Feed;
 
 /// The outcome of a question.
@@ -60,11 +61,16 @@ impl Reply {
         Ok(Self { status: StatusCode::TEMPORARY_REDIRECT, location: Some(location), ..reply })
     }
 
-    /// Text in pieces.
-    pub(super) fn pieces(
+    /// Text in portions, of which `write` adds one thing after the other.
+    pub(super) fn portions<T: Send + 'static>(
         media_type: &'static str,
-        next: impl FnMut(&Snapshot) -> Result<Option<Vec<u8>>, Failure> + Send + 'static,
+        mut portions: Portions<T>,
+        write: impl Fn(&Snapshot, &T, &mut String) -> Result<(), Failure> + Send + 'static,
     ) -> Answer {
+        let next = move |at: &Snapshot| {
+            let text = portions.next(|thing, text| write(at, thing, text))?;
+            Ok(text.map(String::into_bytes))
+        };
         Ok(Self::new(Content::Pieces(media_type, Box::new(next))))
     }
 
@@ -78,29 +84,4 @@ impl Reply {
     pub(super) fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
-}
-
-/// Returns a JSON list of these things, of which each piece has `portion`.
-pub(super) fn list<T: Send + 'static>(
-    things: Vec<T>,
-    portion: usize,
-    shape: impl Fn(&Snapshot, T) -> Result<Value, Failure> + Send + 'static,
-) -> Answer {
-    let mut things = things.into_iter();
-    let (mut separator, mut has_ended) = ("[", false);
-    Reply::pieces(JSON, move |at| {
-        if has_ended {
-            return Ok(None);
-        }
-        let mut text = String::new();
-        for thing in things.by_ref().take(portion) {
-            text.push_str(std::mem::replace(&mut separator, ","));
-            text.push_str(&shape(at, thing)?.to_string());
-        }
-        if things.len() == 0 {
-            has_ended = true;
-            text.push_str(if separator == "[" { "[]" } else { "]" });
-        }
-        Ok(Some(text.into_bytes()))
-    })
 }

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 use crate::api::failure::Failure;
 use crate::api::history;
 use crate::api::parts::{self, height_of, insert};
-use crate::api::reply::{Answer, Reply, TEXT, list};
+use crate::api::portions::{Frame, Portions};
+use crate::api::reply::{Answer, JSON, Reply, TEXT};
 use crate::api::routes::Route;
 use crate::api::service::Question;
 use crate::api::wallets::Book;
@@ -107,10 +108,13 @@ fn since_in_short(question: &Question<'_>) -> Answer {
 pub(super) fn whole(question: &Question<'_>, scripts: &[ScriptHash], from: Height) -> Answer {
     let entries = history::entries(question.at, scripts, from)?;
     let (wallets, network) = (std::sync::Arc::clone(&question.service.wallets), question.network());
-    list(entries, API_PORTION, move |at, entry| {
-        // Between two pieces a watch may be removed.
+    let list = Frame { head: "[", separator: ",", tail: "]" };
+    Reply::portions(JSON, Portions::new(entries, list, API_PORTION), move |at, entry, text| {
+        // Between two portions a watch may be removed.
         let shape = parts::transaction(at, &Book::new(&*wallets, network), entry.txid)?;
-        Ok(shape.unwrap_or_else(|| json!({ "txid": entry.txid.to_string(), "block_height": entry.height() })))
+        let shape = shape.unwrap_or_else(|| json!({ "txid": entry.txid.to_string(), "block_height": entry.height() }));
+        text.push_str(&shape.to_string());
+        Ok(())
     })
 }
 

@@ -1,12 +1,12 @@
 //! The transactions of a watch as comma-separated values ([RFC 4180](https://www.rfc-editor.org/rfc/rfc4180)).
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use birdhouse_chain::Height;
 
 use super::line::{Line, line, scripts_of, written};
 use crate::api::history;
+use crate::api::portions::{Frame, Portions};
 use crate::api::reply::{Answer, CSV, Reply};
 use crate::api::service::Question;
 use crate::limits::API_PORTION;
@@ -16,19 +16,14 @@ pub(super) fn csv(question: &Question<'_>) -> Answer {
     let scripts = scripts_of(&book, question.params.part("name"))?;
     let entries = history::entries(question.at, &scripts, Height(0))?;
     let state = question.service.state.clone();
-    let scripts = Arc::new(scripts);
-    let mut head = Some("time,height,txid,received_sat,spent_sat,label\r\n".to_owned());
-    let mut entries = entries.into_iter();
-    Reply::pieces(CSV, move |at| {
-        let mut text = head.take().unwrap_or_default();
-        for entry in entries.by_ref().take(API_PORTION) {
-            let Line { txid, height, time, received, spent, label } = line(at, &state, &scripts, &entry)?;
-            let time = time.map(written).unwrap_or_default();
-            let height = height.map(|height| height.to_string()).unwrap_or_default();
-            let label = quoted(label.as_deref().unwrap_or_default());
-            let _ = write!(text, "{time},{height},{txid},{received},{spent},{label}\r\n");
-        }
-        Ok(Some(text.into_bytes()).filter(|text| !text.is_empty()))
+    let table = Frame { head: "time,height,txid,received_sat,spent_sat,label\r\n", separator: "", tail: "" };
+    Reply::portions(CSV, Portions::new(entries, table, API_PORTION), move |at, entry, text| {
+        let Line { txid, height, time, received, spent, label } = line(at, &state, &scripts, entry)?;
+        let time = time.map(written).unwrap_or_default();
+        let height = height.map(|height| height.to_string()).unwrap_or_default();
+        let label = quoted(label.as_deref().unwrap_or_default());
+        let _ = write!(text, "{time},{height},{txid},{received},{spent},{label}\r\n");
+        Ok(())
     })
 }
 
