@@ -1,7 +1,8 @@
 # A module for nix-bitcoin: `services.birdhouse.enable = true;` beside its `services.bitcoind`.
 #
-# The node may have any `prune`, and needs neither `txindex` nor ZMQ. An update keeps the index and what the relay has
-# stored; `rm -r` of `dataDir` frees the disk after the service is disabled.
+# The node needs neither `txindex` nor ZMQ. With `prune = 1` it may be pruned; a larger `prune` deletes blocks by itself,
+# so it is refused until the index has them. An update keeps the index and what the relay has stored; `rm -r` of
+# `dataDir` frees the disk after the service is disabled.
 { config, lib, pkgs, ... }:
 let
   inherit (lib) mkEnableOption mkIf mkOption types;
