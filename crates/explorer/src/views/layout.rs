@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use birdhouse_chain::Waiting;
 use birdhouse_esplora::Surroundings;
 use birdhouse_web::Site;
 use bitcoin::Network;
@@ -42,9 +43,12 @@ impl Frame<'_> {
 pub(crate) fn finish(page: &str, surroundings: &Surroundings) -> String {
     let page = birdhouse_web::relative(page, &surroundings.way_up);
     let Some(waiting) = &surroundings.waiting else { return page };
+    let why = match waiting {
+        Waiting::NodeDownloads { .. } | Waiting::Building { .. } => format!("Not today's chain: {waiting}."),
+        _ => format!("These pages may be out of date: the server does not follow its node now ({}).", waiting.kind()),
+    };
     let notice = html! {
-        p { "These pages may be out of date: the server does not follow its node now (" (waiting.kind()) "). "
-            a href={ (surroundings.way_up) "status" } { "State of the server" } }
+        p { (why) " " a href={ (surroundings.way_up) "status" } { "State of the server" } }
     };
     birdhouse_web::with_notice(&page, &notice)
 }

@@ -50,7 +50,11 @@ fn own_clients_are_served_old_blocks_and_strangers_are_told_to_wait() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let strangers = "[[listener]]\nname = 'strangers'\nkind = 'tcp'\naddr = '127.0.0.1:0'\nlimits = 'public'\n";
     std::fs::write(file.path(), strangers).unwrap();
-    let envs = [("BIRDHOUSE_CONFIG", file.path().to_str().unwrap()), ("BIRDHOUSE_REST_ADDR", "127.0.0.1:0")];
+    let envs = [
+        ("BIRDHOUSE_CONFIG", file.path().to_str().unwrap()),
+        ("BIRDHOUSE_REST_ADDR", "127.0.0.1:0"),
+        ("BIRDHOUSE_EXPLORER_ADDR", "127.0.0.1:0"),
+    ];
     let server = Birdhouse::start_with(&node, &envs);
     let said = format!("the node is downloading the chain, {PAUSED} of {BLOCKS} blocks: answers are of old blocks");
 
@@ -66,6 +70,8 @@ fn own_clients_are_served_old_blocks_and_strangers_are_told_to_wait() {
     let rest = server.port("serving the REST API").unwrap();
     let answer = whole_answer(rest, "/blocks/tip/height");
     assert!(answer.contains("\r\nbirdhouse-waiting: node downloads\r\n") && answer.ends_with("\r\n\r\n60"), "{answer}");
+    let page = whole_answer(server.port("serving the explorer").unwrap(), "/");
+    assert!(page.contains(&format!("Not today's chain: {said}.")), "{page}");
 
     let mut stranger = Client::greet(strangers_port(&server)).unwrap();
     let refused = tip(&mut stranger).unwrap_err();
