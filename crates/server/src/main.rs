@@ -116,12 +116,12 @@ fn run(command: Command, given: &Given) -> Result<ExitCode> {
             commands::import::import_nostream(&options, &url, invalid)
         }
         Command::Export { options, file } => commands::import::export(&start(options)?.0, &file),
-        Command::Sync { options, relay: url, dir, filter, since, until, print_missing, key_file } => {
+        Command::Sync { options, relay: url, dir, filter, since, until, print_missing, key_file, proxy } => {
             let (options, _) = start(options)?;
             let purpose = if print_missing { Purpose::List } else { Purpose::Transfer(dir.into()) };
             let now = Clock::system().now().as_secs();
             let [since, until] = [since, until].map(|moment| moment.map(|moment| moment.seconds(now)));
-            commands::sync::run(&options, SyncRequest { url, purpose, filter, since, until, key_file })
+            commands::sync::run(&options, SyncRequest { url, purpose, filter, since, until, key_file, proxy })
         }
         Command::Migrate { from: MigrateCommand::StrfryRouter { file } } => commands::migrate::strfry_router(&file),
         Command::Connect { options, qr: true } => commands::connect::run_with_qr(&ask(options)?),

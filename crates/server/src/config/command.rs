@@ -1,6 +1,7 @@
 //! The command line: its commands, its parsing, and errors that name what was meant.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -244,6 +245,9 @@ pub(crate) enum Command {
         /// File with the secret key (nsec) by which the other relay knows you (NIP-42).
         #[arg(long, value_name = "FILE")]
         key_file: Option<PathBuf>,
+        /// SOCKS5 proxy, such as Tor's, that looks the relay's name up and connects.
+        #[arg(long, value_name = "ADDR")]
+        proxy: Option<SocketAddr>,
     },
     /// Print settings of another relay as settings of this one.
     Migrate {

@@ -1,6 +1,6 @@
 //! The commands of `birdhouse ctl` for a running server, on the command line and on its control socket.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -125,6 +125,9 @@ pub(crate) struct SyncRequest {
     pub(crate) until: Option<u64>,
     /// File with the secret key that answers challenges of the other relay.
     pub(crate) key_file: Option<PathBuf>,
+    /// SOCKS5 proxy between this relay and the other one.
+    #[serde(default)]
+    pub(crate) proxy: Option<SocketAddr>,
 }
 
 /// Types of subjects.

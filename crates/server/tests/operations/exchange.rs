@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
 use nix::sys::signal::Signal;
@@ -77,6 +80,52 @@ fn running_servers_exchange_events_and_so_does_a_folder_without_a_server() {
     assert!(!done && said.contains("failed to connect"), "{said}");
     let (done, said) = ours.run("sync", &["https://127.0.0.1"]);
     assert!(!done && said.contains("must begin with wss:// or ws://"), "{said}");
+}
+
+fn read(mut stream: &TcpStream, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+/// Serves one connection as a SOCKS5 proxy (RFC 1928), whatever name it is asked for, and returns that name. Its
+/// address comes first.
+fn proxy_to(relay: u16) -> (SocketAddr, thread::JoinHandle<Vec<u8>>) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = socket.local_addr().unwrap();
+    let serving = thread::spawn(move || {
+        let mut client = socket.accept().unwrap().0;
+        // Version 5, and the methods of which one is "none".
+        let methods = read(&client, 2)[1];
+        read(&client, methods.into());
+        client.write_all(&[5, 0]).unwrap();
+        // CONNECT to a name, which comes with its length, and a port.
+        let request = read(&client, 5);
+        assert_eq!(request[..4], [5, 1, 0, 3]);
+        let name = read(&client, request[4].into());
+        read(&client, 2);
+        client.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
+        let server = TcpStream::connect(("127.0.0.1", relay)).unwrap();
+        let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let up = thread::spawn(move || std::io::copy(&mut from, &mut to));
+        let _ = std::io::copy(&mut &server, &mut &client);
+        let _ = client.shutdown(std::net::Shutdown::Both);
+        let _ = up.join();
+        name
+    });
+    (addr, serving)
+}
+
+#[test]
+fn a_relay_with_an_onion_address_is_reached_through_a_proxy() {
+    let ours = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &[]);
+    let theirs = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &[]);
+    publish(&theirs, &[note(1, 1)]);
+    let (proxy, name) = proxy_to(theirs.port("serving the relay").unwrap());
+    let (done, said) = ours.run("sync", &["ws://relay.onion", "--dir", "down", "--proxy", &proxy.to_string()]);
+    assert!(done && said.contains("received 1 events: 1 stored"), "{said}");
+    assert_eq!(name.join().unwrap(), b"relay.onion");
+    assert_eq!(exported(&ours), BTreeSet::from([id(&note(1, 1))]));
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(crate) async fn synchronize(
     job = request.since.into_iter().fold(job, Job::since);
     job = request.until.into_iter().fold(job, Job::until);
     let keys = request.key_file.as_deref().map(relay_key::read).transpose()?.map(Arc::new);
-    let target = relay_url(&request.url).map_err(plain)?;
+    let target = relay_url(&request.url).map_err(plain)?.through(request.proxy);
     let mut peer = Peer::connect(guard, target, keys).await.map_err(plain)?;
     let exchange = Arc::new(Exchange::enter(relay, NAME, peer.address.ip()).map_err(plain)?);
     let tally = SharedTally::default();
