@@ -53,7 +53,7 @@ fn own_clients_are_served_old_blocks_and_strangers_are_told_to_wait() {
     let envs = [
         ("BIRDHOUSE_CONFIG", file.path().to_str().unwrap()),
         ("BIRDHOUSE_REST_ADDR", "127.0.0.1:0"),
-        ("BIRDHOUSE_EXPLORER_ADDR", "127.0.0.1:0"),
+        ("BIRDHOUSE_HTTP_ADDR", "127.0.0.1:0"),
     ];
     let server = Birdhouse::start_with(&node, &envs);
     let said = format!("the node is downloading the chain, {PAUSED} of {BLOCKS} blocks: answers are of old blocks");
