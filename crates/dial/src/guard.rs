@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -27,6 +29,8 @@ pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 pub const ADDRESSES_MAX: usize = 4;
 /// Wait for one of several addresses.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Wait for an address before the next one is tried beside it: RFC 8305's "Connection Attempt Delay".
+const NEXT_ADDRESS_DELAY: Duration = Duration::from_millis(250);
 /// Wait for a connection through a proxy: Tor builds a circuit first.
 pub const PROXY_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -129,15 +133,7 @@ impl Guard {
         if let Some(proxy) = target.proxy {
             return self.open_through(proxy, target).await;
         }
-        let mut failure = format!("failed to find {}: the name has no address", target.host);
-        for address in self.checked(target).await? {
-            match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => failure = format!("failed to connect to {target}: {error}"),
-                Err(_) => failure = format!("failed to connect to {target}: no answer"),
-            }
-        }
-        Err(failure)
+        connect_first(target, self.checked(target).await?).await
     }
 
     /// Connects through a SOCKS5 proxy, which looks the name up. An address, and a name that is one of the operator's
@@ -184,7 +180,9 @@ impl Guard {
                 ));
             }
         }
-        Ok(addresses.into_iter().take(ADDRESSES_MAX).collect())
+        let mut addresses = interleaved(addresses);
+        addresses.truncate(ADDRESSES_MAX);
+        Ok(addresses)
     }
 
     /// True for a socket of this machine at which the server's own relay is served.
@@ -193,6 +191,47 @@ impl Guard {
             own.port() == address.port() && (own.ip().is_unspecified() || own.ip() == address.ip().to_canonical())
         };
         self.own_relay.iter().any(is_served) && is_local(address.ip().to_canonical())
+    }
+}
+
+/// Orders addresses so that both families take turns, beginning with that of the first one: a network that has lost one
+/// family costs one delay ([RFC 8305](https://www.rfc-editor.org/rfc/rfc8305#section-4)).
+fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let first = addresses.first().map(SocketAddr::is_ipv4);
+    let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| Some(address.is_ipv4()) == first);
+    let (mut first, mut second) = (first.into_iter(), second.into_iter());
+    let mut ordered = Vec::new();
+    loop {
+        let pair = [first.next(), second.next()];
+        if pair == [None, None] {
+            return ordered;
+        }
+        ordered.extend(pair.into_iter().flatten());
+    }
+}
+
+/// Connects to the first address that answers. Each begins while those before it are tried, after
+/// [`NEXT_ADDRESS_DELAY`], or at once when one of these has failed.
+async fn connect_first(target: &Target, addresses: Vec<SocketAddr>) -> Result<TcpStream, String> {
+    let mut failure = format!("failed to find {}: the name has no address", target.host);
+    let (mut waiting, mut attempts) = (addresses.into_iter(), FuturesUnordered::new());
+    loop {
+        attempts.extend(waiting.next().map(|address| connect(target, address)));
+        tokio::select! {
+            attempt = attempts.next() => match attempt {
+                Some(Ok(stream)) => return Ok(stream),
+                Some(Err(why)) => failure = why,
+                None => return Err(failure),
+            },
+            () = tokio::time::sleep(NEXT_ADDRESS_DELAY), if waiting.len() > 0 => {}
+        }
+    }
+}
+
+async fn connect(target: &Target, address: SocketAddr) -> Result<TcpStream, String> {
+    match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+        Ok(connected) => connected.map_err(|error| format!("failed to connect to {target}: {error}")),
+        Err(_) => Err(format!("failed to connect to {target}: no answer")),
     }
 }
 
@@ -259,3 +298,7 @@ impl AsyncWrite for Bounded {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;
