@@ -160,6 +160,9 @@ impl Guard {
 
     /// Looks the addresses of a target up, and checks them all.
     async fn checked(&self, target: &Target) -> Result<Vec<SocketAddr>, String> {
+        if target.host.is_of_tor() {
+            return Err(format!("failed to find {}: a name of Tor's network needs a SOCKS5 proxy", target.host));
+        }
         let refused = |name| refused_name(target, name);
         let now = self.refused.now(&*self.resolver).await;
         now.check_name(target).map_err(refused)?;

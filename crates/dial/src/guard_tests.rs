@@ -1,4 +1,4 @@
-//! Names with several addresses.
+//! Names with several addresses, and names that are not to be looked up.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -21,6 +21,15 @@ struct Names(Vec<IpAddr>);
 impl Resolver for Names {
     fn resolve<'a>(&'a self, _: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async { Ok(self.0.clone()) })
+    }
+}
+
+/// Looks nothing up.
+struct Nobody;
+
+impl Resolver for Nobody {
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        panic!("{name} was looked up")
     }
 }
 
@@ -83,4 +92,12 @@ async fn silent_addresses_delay_the_next_one_by_a_moment() {
         Ipv4Addr::LOCALHOST.into(),
     )
     .await;
+}
+
+#[tokio::test]
+async fn names_of_tor_are_not_looked_up() {
+    for host in ["example.onion", "EXAMPLE.Onion", "a.example.onion.", "onion"] {
+        let failure = guard(Nobody).connect(&target(&format!("ws://{host}:7777/"))).await.unwrap_err();
+        assert!(failure.contains("proxy"), "{failure}");
+    }
 }

@@ -203,6 +203,13 @@ impl Host {
         let is_valid = !text.is_empty() && text.len() <= 253 && text.bytes().all(is_name);
         is_valid.then(|| Self::Name(text.to_ascii_lowercase()))
     }
+
+    /// True for a name that only Tor finds. DNS must not be asked for it, since that would tell who is about to be
+    /// reached ([RFC 7686](https://www.rfc-editor.org/rfc/rfc7686#section-2)).
+    pub(super) fn is_of_tor(&self) -> bool {
+        let Self::Name(name) = self else { return false };
+        name.trim_end_matches('.').rsplit('.').next() == Some("onion")
+    }
 }
 
 impl fmt::Display for Host {
