@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::resolver::Resolver;
 use crate::target::{Host, Target, split_port};
@@ -13,8 +14,12 @@ use crate::target::{Host, Target, split_port};
 /// Wait for the addresses of a name that is refused; beyond it those count that it had last.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns addresses that only the node knows, such as those at which it listens for peers. May wait for it.
-pub type AskNode = dyn Fn() -> Vec<RefusedAddress> + Send + Sync;
+/// Wait for the node's addresses. A connection goes on without them: a node that hangs is no reason to lose a message.
+const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Returns addresses that only the node knows, such as those at which it listens for peers; `None` if it does not
+/// answer. May wait for it.
+pub type AskNode = dyn Fn() -> Option<Vec<RefusedAddress>> + Send + Sync;
 
 /// Addresses that no connection may reach. Names are looked up at the moment of use: one that was unknown when the
 /// server started is refused as soon as it is known. Clones share what was found.
@@ -31,6 +36,8 @@ struct Found {
     of_names: HashMap<String, Vec<IpAddr>>,
     /// The node's answer, once there is one.
     of_node: Option<Vec<RefusedAddress>>,
+    /// Closed once the question to the node has ended that was asked last.
+    asking: Option<watch::Receiver<()>>,
 }
 
 /// An address that no connection may reach. One of this machine stands for all addresses of the machine.
@@ -111,15 +118,33 @@ impl Refused {
         RefusedNow { all: self, sockets }
     }
 
-    /// Returns the node's answer; asks it until there is one.
+    /// Returns the node's answer. Asks it until there is one, once at a time.
     async fn of_node(&self) -> Vec<RefusedAddress> {
-        let known = self.found.lock().of_node.clone();
-        let (None, Some(node)) = (&known, self.node.clone()) else { return known.unwrap_or_default() };
-        let answer = tokio::task::spawn_blocking(move || node()).await.unwrap_or_default();
-        if !answer.is_empty() {
-            self.found.lock().of_node = Some(answer.clone());
-        }
-        answer
+        let Some(node) = &self.node else { return Vec::new() };
+        let mut asking = {
+            let mut found = self.found.lock();
+            if let Some(known) = &found.of_node {
+                return known.clone();
+            }
+            let under_way = found.asking.clone().filter(|asking| asking.has_changed().is_ok());
+            found.asking.insert(under_way.unwrap_or_else(|| self.ask(Arc::clone(node)))).clone()
+        };
+        // It ends by an error: nothing is ever sent.
+        let _ = tokio::time::timeout(NODE_TIMEOUT, asking.changed()).await;
+        self.found.lock().of_node.clone().unwrap_or_default()
+    }
+
+    /// Asks the node. An answer counts, however late it comes.
+    fn ask(&self, node: Arc<AskNode>) -> watch::Receiver<()> {
+        let (ended, asking) = watch::channel(());
+        let found = Arc::clone(&self.found);
+        tokio::task::spawn_blocking(move || {
+            if let Some(answer) = node() {
+                found.lock().of_node = Some(answer);
+            }
+            drop(ended);
+        });
+        asking
     }
 
     /// Returns the addresses of a name: those of now, else those that it had last.
@@ -178,6 +203,7 @@ pub(super) fn is_local(ip: IpAddr) -> bool {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::io;
+    use std::time::Instant;
 
     use futures_util::future::BoxFuture;
 
@@ -237,10 +263,42 @@ mod tests {
 
     #[tokio::test]
     async fn ports_that_the_node_names_are_refused_from_its_first_answer_on() {
-        let answers = Mutex::new(vec![vec![], vec![RefusedAddress::parse("its peers", "127.0.0.1:9").unwrap()]]);
+        let answers = Mutex::new(vec![None, Some(vec![RefusedAddress::parse("its peers", "127.0.0.1:9").unwrap()])]);
         let refused = Refused::default().with_node(Arc::new(move || answers.lock().remove(0)));
         assert!(check(&refused, "127.0.0.1:9").await.is_ok(), "it has not answered");
         assert!(check(&refused, "127.0.0.1:9").await.is_err());
         assert!(check(&refused, "127.0.0.2:9").await.is_err(), "it is asked no more");
+    }
+
+    #[tokio::test]
+    async fn a_node_that_names_no_port_is_asked_once() {
+        let asked = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&asked);
+        let refused = Refused::default().with_node(Arc::new(move || {
+            *count.lock() += 1;
+            Some(Vec::new())
+        }));
+        for _ in 0..3 {
+            assert!(check(&refused, "127.0.0.1:9").await.is_ok());
+        }
+        assert_eq!(*asked.lock(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_silent_node_delays_a_connection_by_a_moment_and_is_asked_once_at_a_time() {
+        let asked = Arc::new(Mutex::new(0));
+        let (count, silence) = (Arc::clone(&asked), Duration::from_secs(5));
+        let refused = Refused::default().with_node(Arc::new(move || {
+            *count.lock() += 1;
+            std::thread::sleep(silence);
+            Some(vec![RefusedAddress::parse("its peers", "127.0.0.1:9").unwrap()])
+        }));
+        let began = Instant::now();
+        let both = tokio::join!(check(&refused, "127.0.0.1:9"), check(&refused, "127.0.0.1:9"));
+        assert_eq!(both, (Ok(()), Ok(())), "it has not answered");
+        assert!(began.elapsed() < silence / 2, "{:?}", began.elapsed());
+        tokio::time::sleep(silence.saturating_sub(began.elapsed())).await;
+        assert!(check(&refused, "127.0.0.1:9").await.is_err(), "its late answer counts");
+        assert_eq!(*asked.lock(), 1);
     }
 }

@@ -41,11 +41,11 @@ fn known(options: &Options, rpc: &str, ports: &NodePorts) -> Vec<RefusedAddress>
     node.clone().into_iter().chain(peers).chain(zmq).chain(own).collect()
 }
 
-/// Asks the node for the ports that it announces to its peers; none if it does not answer.
-fn announced(rpc: &Rpc) -> Vec<RefusedAddress> {
-    let Some(node) = RefusedAddress::parse("the node's RPC", rpc.address()) else { return Vec::new() };
-    let ports = announced_ports(rpc).unwrap_or_default();
-    ports.into_iter().map(|port| node.with_port(PEERS, port)).collect()
+/// Asks the node for the ports that it announces to its peers; `None` if it does not answer.
+fn announced(rpc: &Rpc) -> Option<Vec<RefusedAddress>> {
+    let Some(node) = RefusedAddress::parse("the node's RPC", rpc.address()) else { return Some(Vec::new()) };
+    let ports = announced_ports(rpc).ok()?;
+    Some(ports.into_iter().map(|port| node.with_port(PEERS, port)).collect())
 }
 
 #[cfg(test)]
