@@ -41,7 +41,8 @@ pub struct Guard {
     /// Sockets of this server's own relay, which everybody may name.
     own_relay: Vec<SocketAddr>,
     trust: Trust,
-    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+    /// Made for the first connection that needs it. A failure is not kept: the certificates may be installed later.
+    tls: OnceLock<Arc<ClientConfig>>,
 }
 
 /// Certificates that connections trust.
@@ -120,13 +121,21 @@ impl Guard {
     /// # Errors
     /// As [`Self::connect`].
     pub async fn encrypt(&self, target: &Target, stream: Connection) -> Result<Connection, String> {
-        let config = self.tls.get_or_init(|| self.trust.config()).clone()?;
+        let config = self.tls()?;
         let name = match &target.host {
             Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| "the name is not valid in TLS")?,
             Host::Address(address) => ServerName::IpAddress((*address).into()),
         };
         let encrypted = TlsConnector::from(config).connect(name, stream).await;
         Ok(Box::new(encrypted.map_err(|error| format!("failed to set up TLS with {target}: {error}"))?))
+    }
+
+    fn tls(&self) -> Result<Arc<ClientConfig>, String> {
+        if let Some(known) = self.tls.get() {
+            return Ok(Arc::clone(known));
+        }
+        let config = self.trust.config()?;
+        Ok(Arc::clone(self.tls.get_or_init(|| config)))
     }
 
     async fn open(&self, target: &Target) -> Result<TcpStream, String> {

@@ -1,10 +1,12 @@
-//! Names with several addresses, and names that are not to be looked up.
+//! Names with several addresses, names that are not to be looked up, and certificates that come late.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::process::Command;
 use std::time::Instant;
 
 use futures_util::future::BoxFuture;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::net::{TcpListener, TcpSocket};
 
 use super::*;
@@ -56,7 +58,7 @@ impl Silent {
 }
 
 fn target(url: &str) -> Target {
-    Target::parse(url, &[Scheme::Ws]).unwrap()
+    Target::parse(url, &[Scheme::Ws, Scheme::Wss]).unwrap()
 }
 
 fn guard(resolver: impl Resolver + 'static) -> Guard {
@@ -100,4 +102,35 @@ async fn names_of_tor_are_not_looked_up() {
         let failure = guard(Nobody).connect(&target(&format!("ws://{host}:7777/"))).await.unwrap_err();
         assert!(failure.contains("proxy"), "{failure}");
     }
+}
+
+/// The variable by which the test below runs in a process of its own, with certificates from a file.
+const CERTIFICATES: &str = "SSL_CERT_FILE";
+
+#[test]
+fn certificates_that_come_late_are_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "guard::tests::a_connection_before_and_after_the_certificates";
+    let mut test = Command::new(std::env::current_exe().unwrap());
+    test.args(["--exact", name, "--ignored"]).env(CERTIFICATES, folder.path().join("roots.pem"));
+    let output = test.env_remove("SSL_CERT_DIR").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[tokio::test]
+#[ignore = "run by the test above, which names the file"]
+async fn a_connection_before_and_after_the_certificates() {
+    let Some(file) = std::env::var_os(CERTIFICATES) else { return };
+    let guard = guard(Nobody);
+    // The other side has gone, so that TLS fails once there are certificates.
+    let encrypt = async || {
+        let (stream, _) = tokio::io::duplex(64);
+        guard.encrypt(&target("wss://relay.example.org/"), Box::new(stream)).await.unwrap_err()
+    };
+    assert!(encrypt().await.contains("no root certificates"));
+    let CertifiedKey { cert, .. } = generate_simple_self_signed(["relay.example.org".to_owned()]).unwrap();
+    std::fs::write(file, cert.pem()).unwrap();
+    let failure = encrypt().await;
+    assert!(failure.contains("failed to set up TLS"), "{failure}");
 }
