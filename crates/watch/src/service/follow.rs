@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use birdhouse_chain::source::BlockPart;
-use birdhouse_chain::{Index, Update, Waiting};
+use birdhouse_chain::{Index, Touched, Update, Waiting};
 use bitcoin::Network;
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::TryRecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::running::{Next, Running};
+use crate::api::Following;
 
 /// Time after which the watches are compared without an update: a transaction that left the mempool counts as dropped
 /// after a while, whether or not anything happens.
@@ -24,24 +25,22 @@ impl Running {
     /// Follows the index for as long as the runtime lives.
     pub(super) async fn follow(self: Arc<Self>) {
         let mut updates = self.index.updates();
-        let mut next = Next::Look;
+        let mut next = None;
         loop {
             if let Some(reason) = held_back(&self.index, self.network) {
                 *self.waiting.lock() = Some(reason);
                 // A snapshot keeps replaced files on the disk.
                 self.followed.lock().at = None;
                 tokio::time::sleep(PAUSE).await;
-                // What came meanwhile is in the next snapshot.
-                updates = self.index.updates();
-                next = Next::Look;
+                next = None;
                 continue;
             }
-            if matches!(next, Next::Look) {
-                // What waits is older than the snapshot.
-                updates = self.index.updates();
-            }
+            let Some(now) = next.take().or_else(|| self.look(&mut updates)) else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
             let running = Arc::clone(&self);
-            let announced = tokio::task::spawn_blocking(move || running.tell(&next)).await;
+            let announced = tokio::task::spawn_blocking(move || running.tell(&now)).await;
             next = match announced {
                 Ok(Ok(left)) => {
                     *self.waiting.lock() = None;
@@ -52,7 +51,7 @@ impl Running {
                     tracing::warn!(%error, "failed to look for payments of the watches; trying again");
                     *self.waiting.lock() = Some(error.to_string());
                     tokio::time::sleep(PAUSE).await;
-                    Next::Look
+                    None
                 }
                 Err(error) => {
                     tracing::error!(%error, "failed to look for payments of the watches; they are announced no more");
@@ -63,16 +62,27 @@ impl Running {
         }
     }
 
-    async fn next(&self, updates: &mut Receiver<Arc<Update>>) -> Next {
+    /// Begins anew at the newest snapshot, of which every script is read; `None` if there is none.
+    fn look(&self, updates: &mut Receiver<Arc<Update>>) -> Option<Next> {
+        // None of the updates is older than the snapshot: a stream would go back.
+        let Following { at, updates: after, .. } = Following::of_index(&self.index)?;
+        *updates = after;
+        Some(Next::Tell(Arc::new(Update { snapshot: at, touched: Touched::Any })))
+    }
+
+    /// Waits for the next thing to do; `None` is a look at everything.
+    async fn next(&self, updates: &mut Receiver<Arc<Update>>) -> Option<Next> {
         tokio::select! {
-            update = self.index.next_update(updates) => match update {
-                Some(update) => Next::Tell(update),
+            update = updates.recv() => match update {
+                Ok(update) => Some(Next::Tell(update)),
+                Err(RecvError::Lagged(_)) => None,
                 // The index lives as long as this.
-                None => std::future::pending().await,
+                Err(RecvError::Closed) => std::future::pending().await,
             },
-            () = self.changed.notified() => Next::Look,
-            () = self.fetched.notified() => Next::Tick,
-            () = tokio::time::sleep(TICK) => Next::Tick,
+            () = self.changed.notified() => None,
+            () = self.fetched.notified() => Some(Next::Tick),
+            // Blocks may be installed for minutes before they are announced.
+            () = tokio::time::sleep(TICK) => if self.is_behind() { None } else { Some(Next::Tick) },
         }
     }
 
@@ -94,12 +104,12 @@ impl Running {
     }
 }
 
-/// The next thing to do at once.
-fn next_of(updates: &mut Receiver<Arc<Update>>) -> Next {
+/// The next thing to do at once; `None` is a look at everything.
+fn next_of(updates: &mut Receiver<Arc<Update>>) -> Option<Next> {
     match updates.try_recv() {
-        Ok(update) => Next::Tell(update),
-        Err(TryRecvError::Lagged(_)) => Next::Look,
-        Err(TryRecvError::Empty | TryRecvError::Closed) => Next::Tick,
+        Ok(update) => Some(Next::Tell(update)),
+        Err(TryRecvError::Lagged(_)) => None,
+        Err(TryRecvError::Empty | TryRecvError::Closed) => Some(Next::Tick),
     }
 }
 

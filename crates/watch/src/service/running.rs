@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use birdhouse_chain::source::BlockPart;
-use birdhouse_chain::{Index, ScriptHash, Snapshot, Touched, Update};
+use birdhouse_chain::{Index, ScriptHash, Snapshot, Touched, Tweaks, Update};
 use bitcoin::Network;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, broadcast, watch};
@@ -15,6 +15,7 @@ use crate::channel::Clock;
 use crate::engine::{Engine, WatchView};
 use crate::error::Result;
 use crate::file::{ChannelName, WatchFile, WatchName};
+use crate::limits::API_STREAM_LAG_MAX;
 use crate::notice::{Notice, NoticeKind};
 use crate::outbox::{ChannelStatus, Outbox};
 use crate::state::{Changes, Routed, State};
@@ -69,14 +70,37 @@ pub(super) struct Left {
 
 /// The next thing to do.
 pub(super) enum Next {
-    /// Read everything.
-    Look,
     Tell(Arc<Update>),
-    /// Only what time changes.
+    /// Only what time changes, and what a scan or a fetched block brings.
     Tick,
 }
 
 impl Running {
+    /// Takes up the watches of a file where their state ends, before the first update.
+    pub(super) fn new(state: State, file: WatchFile, index: Arc<Index>, network: Network) -> Result<Self> {
+        let tweaks = Tweaks::among(index.derived());
+        Ok(Self {
+            engine: Mutex::new(Engine::new(state.clone(), file.clone(), network, tweaks)),
+            file: RwLock::new(file),
+            index,
+            network,
+            changed: Notify::new(),
+            fetched: Notify::new(),
+            is_fetching: AtomicBool::new(false),
+            last: watch::Sender::new(state.next_seq()?.saturating_sub(1)),
+            waiting: Mutex::default(),
+            views: Mutex::default(),
+            scripts: RwLock::default(),
+            followed: Mutex::new(Followed {
+                at: None,
+                found: Vec::new(),
+                updates: broadcast::Sender::new(API_STREAM_LAG_MAX),
+            }),
+            outbox: Mutex::default(),
+            state,
+        })
+    }
+
     pub(super) fn set_file(&self, file: WatchFile) {
         if *self.file.read() == file {
             return;
@@ -138,13 +162,33 @@ impl Running {
         *self.scripts.write() = Some(Arc::new(Scripts { origins, watched: count, branches, file }));
     }
 
+    /// Returns the update of a tick: the snapshot of the last one, and no script. The index may have installed blocks
+    /// and transactions that are announced later, and only the announcement says which scripts they touched: a newer
+    /// snapshot without these would count as read.
+    fn again(&self) -> Option<Arc<Update>> {
+        let told = self.followed.lock().at.clone();
+        let newest = self.index.snapshot().ok();
+        let update = match told {
+            Some(told) => {
+                let snapshot = newest.filter(|newest| is_same_state(&told, newest)).unwrap_or(told);
+                Update { snapshot, touched: Touched::Scripts(Vec::new()) }
+            }
+            None => Update { snapshot: newest?, touched: Touched::Any },
+        };
+        Some(Arc::new(update))
+    }
+
+    /// True if the index has another tip than the last update.
+    pub(super) fn is_behind(&self) -> bool {
+        let told = self.followed.lock().at.as_ref().map(|told| told.tip());
+        told != self.index.snapshot().ok().map(|newest| newest.tip())
+    }
+
     pub(super) fn tell(&self, next: &Next) -> Result<Left> {
         let mut engine = self.engine.lock();
-        let of_now = |touched| self.index.snapshot().ok().map(|snapshot| Arc::new(Update { snapshot, touched }));
         let update = match next {
             Next::Tell(update) => Some(Arc::clone(update)),
-            Next::Look => of_now(Touched::Any),
-            Next::Tick => of_now(Touched::Scripts(Vec::new())),
+            Next::Tick => self.again(),
         };
         let Some(update) = update else { return Ok(Left::default()) };
         let announced = engine.update(&update, now());
@@ -165,7 +209,19 @@ impl Running {
     }
 }
 
+/// True for snapshots with the same chain and the same unconfirmed transactions: numbers of arrivals only grow, so that
+/// equal ones of as many transactions are those of the same. They may differ in files, and in whether the mempool is
+/// known.
+fn is_same_state(told: &Snapshot, newest: &Snapshot) -> bool {
+    let state = |at: &Snapshot| (at.tip(), at.mempool().next_arrival(), at.mempool().len());
+    state(told) == state(newest)
+}
+
 /// Returns the seconds since 1970.
 pub(super) fn now() -> u64 {
     Clock::system().seconds()
 }
+
+#[cfg(test)]
+#[path = "running_tests.rs"]
+mod tests;

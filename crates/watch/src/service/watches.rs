@@ -1,22 +1,19 @@
 //! Opens the file and the state, reads the file again, and lends both.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use birdhouse_chain::{Index, Tweaks};
+use birdhouse_chain::Index;
 use bitcoin::Network;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::watch;
 
-use super::running::{Followed, Running};
+use super::running::Running;
 use super::status::WatchStatus;
 use crate::channel::{Channels, Surroundings};
-use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::file::WatchFile;
-use crate::limits::API_STREAM_LAG_MAX;
 use crate::notice::{Health, Notice, NoticeKind};
 use crate::state::State;
 
@@ -115,27 +112,7 @@ impl Watches {
             return Ok(());
         }
         let state = self.open_state()?;
-        let tweaks = Tweaks::among(inner.index.derived());
-        let started = Arc::new(Running {
-            engine: Mutex::new(Engine::new(state.clone(), file.clone(), inner.network, tweaks)),
-            file: RwLock::new(file),
-            index: Arc::clone(&inner.index),
-            network: inner.network,
-            changed: Notify::new(),
-            fetched: Notify::new(),
-            is_fetching: AtomicBool::new(false),
-            last: watch::Sender::new(state.next_seq()?.saturating_sub(1)),
-            waiting: Mutex::default(),
-            views: Mutex::default(),
-            scripts: RwLock::default(),
-            followed: Mutex::new(Followed {
-                at: None,
-                found: Vec::new(),
-                updates: broadcast::Sender::new(API_STREAM_LAG_MAX),
-            }),
-            outbox: Mutex::default(),
-            state,
-        });
+        let started = Arc::new(Running::new(state, file, Arc::clone(&inner.index), inner.network)?);
         inner.deliver(&started, channels)?;
         inner.runtime.spawn(Arc::clone(&started).follow());
         *inner.running.lock() = Some(started);

@@ -1,0 +1,192 @@
+//! Updates and ticks in every order, on the index of a real node's chain.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use birdhouse_chain::{BuildOptions, Height, Profile, Secret};
+use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
+use birdhouse_store::MemoryStore;
+use birdhouse_testkit::Options;
+use birdhouse_testkit::live::LiveNode;
+use birdhouse_testkit::mix::Size;
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::Payment;
+use bitcoin::Txid;
+use bitcoin::constants::genesis_block;
+use tempfile::TempDir;
+use tokio::sync::broadcast::Receiver;
+
+use super::*;
+
+const TINY: Size = Size { blocks: 3, block_txs: 2, scripts_per_form: 1, busy: &[] };
+/// Blocks beyond which an update settles what is below.
+const MANY_BLOCKS: usize = 150;
+
+struct World {
+    live: LiveNode,
+    core: CoreNode,
+    running: Running,
+    /// The watched script.
+    script: ScriptHash,
+    updates: Receiver<Arc<Update>>,
+    _folder: TempDir,
+}
+
+/// A reader of a stream: it goes from the snapshot of one update to that of the next.
+struct Follower {
+    script: ScriptHash,
+    at: Arc<Snapshot>,
+    updates: Receiver<Arc<Update>>,
+}
+
+fn watched() -> Lock {
+    Lock::new(Form::P2wpkh, 880_001)
+}
+
+impl World {
+    fn start(seed: u64) -> Self {
+        let mut world = Self::before_the_mempool(seed);
+        world.sync();
+        world.running.tell(&Next::Tick).unwrap();
+        world.tell_all();
+        world
+    }
+
+    /// At the node's tip, before its mempool is known.
+    fn before_the_mempool(seed: u64) -> Self {
+        let live = LiveNode::start(seed, TINY, Options::default()).unwrap();
+        let node = live.node();
+        let files = Arc::new(BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap());
+        let rpc = Rpc::new(&format!("127.0.0.1:{}", node.rpc_port()), Auth::Cookie(node.cookie()));
+        let genesis = genesis_block(Network::Regtest).block_hash();
+        let index = Index::open(Arc::new(MemoryStore::new()), files, genesis, Profile::Full, Secret([7; 16]));
+        let (index, core, folder) =
+            (Arc::new(index.unwrap()), CoreNode::new(Arc::new(rpc)), tempfile::tempdir().unwrap());
+        index.build(None, &BuildOptions::modest(folder.path())).unwrap();
+        let script = live.wallet().script_pubkey(watched());
+        let file = format!("[[watch]]\nname = \"w\"\nscript = \"{}\"\nconfirmations = [0, 1]", script.to_hex_string());
+        let file = WatchFile::parse(&file, Network::Regtest).unwrap();
+        let state = State::open(&folder.path().join("watch.redb")).unwrap();
+        let running = Running::new(state, file, Arc::clone(&index), Network::Regtest).unwrap();
+        running.tell(&Next::Tick).unwrap();
+        let updates = index.updates();
+        Self { live, core, running, script: ScriptHash::of(script.as_bytes()), updates, _folder: folder }
+    }
+
+    fn pay(&mut self, sat: u64) -> Txid {
+        self.live.pay(&[Payment::to_lock(watched(), sat)]).unwrap().compute_txid()
+    }
+
+    /// Brings the index to the node; its updates are held back.
+    fn sync(&self) {
+        self.running.index.sync(&self.core).unwrap();
+    }
+
+    /// Tells the updates that were held back.
+    fn tell_all(&mut self) {
+        while let Ok(update) = self.updates.try_recv() {
+            self.running.tell(&Next::Tell(update)).unwrap();
+        }
+    }
+
+    /// Kinds and transactions of all notices.
+    fn notices(&self) -> Vec<(NoticeKind, Option<Txid>)> {
+        let notices = self.running.state.notices(0, usize::MAX).unwrap();
+        notices.into_iter().map(|notice| (notice.kind, notice.txid)).collect()
+    }
+
+    fn follow(&self) -> Follower {
+        let followed = self.running.followed.lock();
+        let at = Arc::clone(followed.at.as_ref().unwrap());
+        Follower { script: self.script, at, updates: followed.updates.subscribe() }
+    }
+}
+
+impl Follower {
+    /// Goes to the last update. Returns the transactions that its client is sent: those of the touched scripts in the
+    /// blocks that the client did not know, and in the mempool.
+    fn changes(&mut self) -> Vec<Txid> {
+        let mut changes = Vec::new();
+        while let Ok(Update { snapshot, touched }) = self.updates.try_recv().as_deref() {
+            assert!(snapshot.tip().height >= self.at.tip().height, "an update is older than the one before it");
+            let is_watched = match touched {
+                Touched::Any => true,
+                Touched::Scripts(scripts) => scripts.contains(&self.script),
+            };
+            if is_watched {
+                let blocks = Height(self.at.tip().height.0 + 1)..Height(u32::MAX);
+                changes.extend(snapshot.history_between(&self.script, blocks).unwrap().iter().map(|entry| entry.txid));
+                let is_new = |txid: &Txid| self.at.mempool().get(txid).is_none();
+                changes.extend(snapshot.mempool().txids_of_script(&self.script).filter(is_new));
+            }
+            self.at = Arc::clone(snapshot);
+        }
+        changes
+    }
+}
+
+fn confirmed(txid: Txid) -> (NoticeKind, Option<Txid>) {
+    (NoticeKind::Confirmed { confirmations: 1 }, Some(txid))
+}
+
+/// An index that catches up by many blocks installs them first, and announces them later.
+#[test]
+fn a_tick_loses_nothing_of_an_update_that_is_held_back() {
+    let mut world = World::start(951);
+    let mut follower = world.follow();
+    let paid = world.pay(40_000);
+    world.live.mine().unwrap();
+    world.live.mine_empty(MANY_BLOCKS).unwrap();
+    world.sync();
+    world.running.tell(&Next::Tick).unwrap();
+    assert_eq!((world.notices(), follower.changes()), (Vec::new(), Vec::new()), "its scripts are not known yet");
+    world.tell_all();
+    assert_eq!((world.notices(), follower.changes()), (vec![confirmed(paid)], vec![paid]));
+}
+
+#[test]
+fn a_tick_loses_no_unconfirmed_payment_whose_update_is_held_back() {
+    let mut world = World::start(952);
+    let mut follower = world.follow();
+    let paid = world.pay(40_000);
+    world.sync();
+    world.running.tell(&Next::Tick).unwrap();
+    assert_eq!((world.notices(), follower.changes()), (Vec::new(), Vec::new()));
+    world.tell_all();
+    assert_eq!((world.notices(), follower.changes()), (vec![(NoticeKind::Seen, Some(paid))], vec![paid]));
+}
+
+#[test]
+fn a_tick_among_updates_that_wait_announces_nothing_twice_and_goes_never_back() {
+    let mut world = World::start(953);
+    let mut follower = world.follow();
+    let (mut notices, mut paid) = (Vec::new(), Vec::new());
+    for sat in [40_000, 50_000, 60_000] {
+        paid.push(world.pay(sat));
+        world.live.mine().unwrap();
+        world.sync();
+        notices.push(confirmed(paid[paid.len() - 1]));
+    }
+    let mut changes = Vec::new();
+    while let Ok(update) = world.updates.try_recv() {
+        for next in [Next::Tick, Next::Tell(update), Next::Tick] {
+            world.running.tell(&next).unwrap();
+            changes.extend(follower.changes());
+        }
+    }
+    assert_eq!((world.notices(), changes), (notices, paid));
+}
+
+/// No update announces that an empty mempool is known, nor that files were replaced.
+#[test]
+fn a_tick_takes_a_newer_snapshot_of_the_same_state_alone() {
+    let mut world = World::before_the_mempool(954);
+    assert!(!world.follow().at.mempool().is_listed());
+    world.sync();
+    let newest = world.running.index.snapshot().unwrap();
+    assert!(newest.mempool().is_listed());
+    world.running.tell(&Next::Tick).unwrap();
+    assert!(Arc::ptr_eq(&world.follow().at, &newest));
+    let paid = world.pay(40_000);
+    world.sync();
+    world.running.tell(&Next::Tick).unwrap();
+    assert!(Arc::ptr_eq(&world.follow().at, &newest), "{paid} is not announced yet");
+}
