@@ -236,7 +236,11 @@ pub fn manual() -> String {
             &API_FETCH_PATIENCE,
             "status 503; the fetch goes on",
         ),
-        ("Transactions of such blocks that are fetched at once for one answer", &API_FETCHED_PARTS_MAX, "status 503"),
+        (
+            "Transactions of such blocks that are fetched at once for one answer",
+            &API_FETCHED_PARTS_MAX,
+            "the others are fetched after these",
+        ),
         ("Times that blocks are fetched for one answer", &API_FETCHES_MAX, "status 503"),
         ("Invoices that are kept", &INVOICES_MAX, "the oldest is deleted"),
         ("Invoices of one answer", &INVOICES_PAGE, "`before` of the last one asks for older ones"),

@@ -25,6 +25,7 @@ use crate::api::failure::Failure;
 use crate::api::history;
 use crate::api::invoice_book::StateChange;
 use crate::api::item::Item;
+use crate::api::missing::Missing;
 use crate::api::payments;
 use crate::api::service::Service;
 use crate::api::wallets::Following;
@@ -208,12 +209,14 @@ fn touched(service: &Service, update: &Update) -> (Arc<Snapshot>, Vec<ScriptHash
 /// Reads the watched parts of transactions. One that has left since has a later snapshot to say so.
 fn read_changes(service: &Service, at: &Snapshot, entries: &[history::Entry]) -> Result<Vec<Change>, Failure> {
     let book = service.book();
-    let mut changes = Vec::new();
+    let (mut changes, mut missing) = (Vec::new(), Missing::default());
     for entry in entries {
-        if let Some(found) = at.resolved(entry.txid)? {
-            changes.extend(change::of_transaction(at, &found, &|script| book.has(script))?);
+        if let Some(found) = missing.take(at.resolved(entry.txid))?.flatten() {
+            let of_it = change::of_transaction(at, &found, &|script| book.has(script));
+            changes.extend(missing.take(of_it)?.unwrap_or_default());
         }
     }
+    missing.end()?;
     Ok(changes)
 }
 

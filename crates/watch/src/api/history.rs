@@ -7,6 +7,7 @@ use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{Height, Result, ScriptHash, Snapshot};
 use bitcoin::{BlockHash, Txid};
 
+use crate::api::missing::Missing;
 use crate::limits::SCRIPT_HISTORY_MAX;
 
 /// A transaction and its block; `None` in the mempool.
@@ -40,13 +41,15 @@ pub(super) fn entries(at: &Snapshot, scripts: &[ScriptHash], from: Height) -> Re
         }
         unconfirmed.extend(at.mempool().txids_of_script(script));
     }
-    let mut entries = Vec::new();
+    let (mut entries, mut missing) = (Vec::new(), Missing::default());
     for (height, txids) in blocks {
         let hash =
             at.block_hash(height).unwrap_or_else(|| BlockHash::from_raw_hash(bitcoin::hashes::Hash::all_zeros()));
         let block = Some(BlockId { height, hash });
-        entries.extend(in_order(at, height, txids)?.into_iter().map(|txid| Entry { txid, block }));
+        let ordered = missing.take(in_order(at, height, txids))?.unwrap_or_default();
+        entries.extend(ordered.into_iter().map(|txid| Entry { txid, block }));
     }
+    missing.end()?;
     entries.extend(parents_first(at, unconfirmed).into_iter().map(|txid| Entry { txid, block: None }));
     Ok(entries)
 }

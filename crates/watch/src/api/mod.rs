@@ -22,6 +22,7 @@ mod feed;
 mod history;
 mod invoice_book;
 mod item;
+mod missing;
 mod params;
 mod parts;
 mod payments;

@@ -5,6 +5,7 @@ use bitcoin::{OutPoint, Txid};
 use serde_json::{Map, Value, json};
 
 use crate::api::failure::Failure;
+use crate::api::missing::Missing;
 use crate::api::wallets::Book;
 
 /// Transactions of the mempool that an effective fee rate counts, at most. Core's clusters have 64.
@@ -31,13 +32,14 @@ pub(super) fn inputs(at: &Snapshot, found: &ResolvedTransaction) -> Result<Vec<S
         });
         return Ok(resolved.collect());
     }
-    let mut spent = Vec::new();
+    let (mut spent, mut missing) = (Vec::new(), Missing::default());
     for (vin, input) in inputs {
         let prevout = input.previous_output;
-        if let Some(output) = at.output(prevout)? {
+        if let Some(output) = missing.take(at.output(prevout))?.flatten() {
             spent.push(Spent { vin, prevout, scripthash: output.scripthash, value: output.value });
         }
     }
+    missing.end()?;
     Ok(spent)
 }
 
@@ -50,21 +52,24 @@ pub(super) fn spender(at: &Snapshot, outpoint: OutPoint) -> Result<Option<String
 pub(super) fn transaction(at: &Snapshot, book: &Book<'_>, txid: Txid) -> Result<Option<Value>, Failure> {
     let Some(found) = at.resolved(txid)? else { return Ok(None) };
     let (mut funding, mut spending, mut change) = (Vec::new(), Vec::new(), 0_i64);
+    let mut missing = Missing::default();
     for (vout, output) in (0..).zip(&found.transaction.output) {
         let script = ScriptHash::of(output.script_pubkey.as_bytes());
         let Some(mut shape) = book.script_json(&script)? else { continue };
         let value = output.value.to_sat();
         change += signed(value);
         insert(&mut shape, [("vout", json!(vout)), ("amount", json!(value))]);
-        insert(&mut shape, [("spent_by", json!(spender(at, OutPoint { txid, vout })?))]);
+        let spender = missing.take(spender(at, OutPoint { txid, vout }))?.flatten();
+        insert(&mut shape, [("spent_by", json!(spender))]);
         funding.push(Value::Object(shape));
     }
-    for Spent { vin, prevout, scripthash, value } in inputs(at, &found)? {
+    for Spent { vin, prevout, scripthash, value } in missing.take(inputs(at, &found))?.unwrap_or_default() {
         let Some(mut shape) = book.script_json(&scripthash)? else { continue };
         change -= signed(value);
         insert(&mut shape, [("vin", json!(vin)), ("amount", json!(value)), ("prevout", json!(prevout.to_string()))]);
         spending.push(Value::Object(shape));
     }
+    missing.end()?;
     if funding.is_empty() && spending.is_empty() {
         return Ok(None);
     }

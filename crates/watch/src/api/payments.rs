@@ -5,6 +5,7 @@ use bitcoin::{OutPoint, ScriptBuf};
 use serde_json::{Value, json};
 
 use crate::api::history;
+use crate::api::missing::Missing;
 use crate::invoice::{Invoice, Payment, Standing};
 
 /// An output that pays an invoice.
@@ -25,9 +26,9 @@ pub(super) fn of(at: &Snapshot, invoice: &Invoice, now: u64) -> Result<Vec<Paid>
     let script = script_of(invoice);
     let scripthash = ScriptHash::of(script.as_bytes());
     let tip = at.tip().height.0;
-    let mut paid = Vec::new();
+    let (mut paid, mut missing) = (Vec::new(), Missing::default());
     for entry in history::entries(at, &[scripthash], Height(0))? {
-        let Some(found) = at.resolved(entry.txid)? else { continue };
+        let Some(found) = missing.take(at.resolved(entry.txid))?.flatten() else { continue };
         let height = entry.height();
         let seen = match height {
             Some(height) => at.block_time(Height(height)).map(u64::from),
@@ -44,6 +45,7 @@ pub(super) fn of(at: &Snapshot, invoice: &Invoice, now: u64) -> Result<Vec<Paid>
             paid.push(Paid { outpoint, height, payment });
         }
     }
+    missing.end()?;
     Ok(paid)
 }
 

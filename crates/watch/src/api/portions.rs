@@ -1,5 +1,7 @@
 //! A text that is made of many things, some of them at a time, while the client reads it. Pure.
 
+use crate::api::missing::{Incomplete, Missing};
+
 /// Things of which a part is written already.
 pub(super) struct Portions<T> {
     things: Vec<T>,
@@ -27,9 +29,9 @@ impl<T> Portions<T> {
     /// Returns the next portion; `None` after the last.
     ///
     /// # Errors
-    /// Those of `write`. Nothing has changed then: what failed for a block that the node has removed is made again once
-    /// the block is fetched.
-    pub(super) fn next<E>(
+    /// Those of `write`. Nothing has changed then: what failed for blocks that the node has removed is made again once
+    /// the blocks are fetched, all those of the portion together.
+    pub(super) fn next<E: Incomplete>(
         &mut self,
         mut write: impl FnMut(&T, &mut String) -> Result<(), E>,
     ) -> Result<Option<String>, E> {
@@ -39,10 +41,12 @@ impl<T> Portions<T> {
         let Frame { head, separator, tail } = self.frame;
         let mut text = if self.written == 0 { head.to_owned() } else { String::new() };
         let end = self.things.len().min(self.written + self.together);
+        let mut missing = Missing::default();
         for (index, thing) in self.things.iter().enumerate().take(end).skip(self.written) {
             text.push_str(if index == 0 { "" } else { separator });
-            write(thing, &mut text)?;
+            missing.take(write(thing, &mut text))?;
         }
+        missing.end()?;
         self.written = end;
         if end == self.things.len() {
             self.has_ended = true;
@@ -54,9 +58,18 @@ impl<T> Portions<T> {
 
 #[cfg(test)]
 mod tests {
+    use birdhouse_chain::Error;
+    use birdhouse_chain::source::BlockPart;
+    use bitcoin::BlockHash;
+    use bitcoin::hashes::Hash as _;
+
     use super::*;
 
     const LIST: Frame = Frame { head: "[", separator: ",", tail: "]" };
+
+    fn part(number: u32) -> BlockPart {
+        BlockPart { block: BlockHash::all_zeros(), offset: number, len: 1 }
+    }
 
     /// Writes numbers; every other call fails in the middle of its portion.
     fn made(count: u32) -> String {
@@ -66,14 +79,22 @@ mod tests {
             fails = !fails;
             let next = portions.next(|number, text| {
                 text.push_str(&number.to_string());
-                if fails && number % 3 == 1 { Err(()) } else { Ok(()) }
+                if fails && number % 3 == 1 { Err(Error::Removed { parts: vec![part(*number)] }) } else { Ok(()) }
             });
             match next {
-                Err(()) => {}
+                Err(_) => {}
                 Ok(Some(text)) => all += &text,
                 Ok(None) => return all,
             }
         }
+    }
+
+    #[test]
+    fn a_portion_names_all_that_it_lacks() {
+        let mut portions = Portions::new((0..8).collect(), LIST, 5);
+        let next = portions.next(|number, _| Err(Error::Removed { parts: vec![part(*number)] }));
+        let Err(Error::Removed { parts }) = next else { panic!("{next:?}") };
+        assert_eq!(parts, [0, 1, 2, 3, 4].map(part));
     }
 
     #[test]

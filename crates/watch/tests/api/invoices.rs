@@ -244,7 +244,7 @@ fn nothing_is_taken_back_before_the_mempool_is_known_again() {
     // While the server is down its customer's other payment comes in time, and both times end.
     let address: Address<_> = confirmed["address"].as_str().unwrap().parse().unwrap();
     let script = address.require_network(Network::Regtest).unwrap().script_pubkey();
-    let world = world.restart_at(|_| {}, Start { clock: later, is_synced: false });
+    let world = world.restart_at(|_| {}, Start { clock: later, is_synced: false, ..Start::NOW });
     let mut all = world.server.listen("/invoices/stream", None).begun();
     let state = |world: &World, invoice: &Value| read(world, invoice)["state"].clone();
     assert_eq!(state(&world, &waiting), json!("paid"));

@@ -5,6 +5,7 @@
 mod entrance;
 mod invoices;
 mod pages;
+mod pruned;
 mod routes;
 #[path = "../../../electrum/tests/electrum/silent_sender.rs"]
 #[expect(dead_code, reason = "the tests of the Electrum protocol use all of it")]

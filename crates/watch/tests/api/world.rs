@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use birdhouse_chain::source::Node;
+use birdhouse_chain::source::{BlockSource, Node};
 use birdhouse_chain::{BuildOptions, DerivedIndex, Index, Profile, ScriptHash, Secret, TweakDetail, Tweaks};
 use birdhouse_descriptors::{Named, Steps, parse};
 use birdhouse_net::{Connections, Listener, Proxy, Reads, Transport};
-use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
+use birdhouse_node::{Auth, BlockFiles, CoreNode, Fetching, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::Size;
@@ -146,10 +146,12 @@ pub(crate) struct Start {
     pub(crate) clock: fn() -> u64,
     /// True if the mempool is listed before the first question.
     pub(crate) is_synced: bool,
+    /// True beside a node that removes blocks.
+    pub(crate) is_pruned: bool,
 }
 
 impl Start {
-    const NOW: Self = Self { clock, is_synced: true };
+    pub(crate) const NOW: Self = Self { clock, is_synced: true, is_pruned: false };
 }
 
 /// Two hours later.
@@ -242,6 +244,46 @@ impl World {
         Self { live, server }
     }
 
+    /// Beside a node that removes blocks when [`Self::prune`] asks for it; its peers may have them. Invoices may go
+    /// beyond the gap.
+    pub(crate) fn pruned(seed: u64) -> Self {
+        let options = Options::default().arg("-prune=1").arg("-fastprune");
+        let live = LiveNode::start(seed, SIZE, options).unwrap();
+        let cold = live.wallet().script_pubkey(cold());
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let start = Start { is_pruned: true, ..Start::NOW };
+        let server = Served::start(live.node(), &cold, folder, Engine::Fixed, BeyondGap::Warn, start);
+        Self { live, server }
+    }
+
+    /// Mines blocks, and removes the first ones of the node. Returns the lowest height that it still has.
+    pub(crate) fn prune(&mut self) -> u32 {
+        self.live.mine_empty(900).unwrap();
+        self.sync();
+        let index = &self.server.index;
+        index.catch_up_derived(&AtomicBool::new(false)).unwrap();
+        let node = self.live.node();
+        node.rpc("pruneblockchain", json!([self.live.ledger().height() - 300])).unwrap();
+        let info = node.rpc("getblockchaininfo", json!([])).unwrap();
+        index.close_deleted_blocks();
+        u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap()
+    }
+
+    /// Connects the node to another one that listens on a port.
+    pub(crate) fn connect(&self, port: u16) {
+        let node = self.live.node();
+        node.rpc("addnode", json!([format!("127.0.0.1:{port}"), "onetry"])).unwrap();
+        let has_peer = || {
+            let peers = node.rpc("getpeerinfo", json!([])).unwrap();
+            peers.as_array().unwrap().iter().any(|peer| peer["servicesnames"].to_string().contains("\"NETWORK\""))
+        };
+        let began = Instant::now();
+        while !has_peer() {
+            assert!(began.elapsed() < PATIENCE, "the nodes never met");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     pub(crate) fn sync(&self) {
         self.server.sync();
     }
@@ -277,8 +319,14 @@ impl Served {
         start: Start,
     ) -> Self {
         let address = format!("127.0.0.1:{}", node.rpc_port());
-        let core = Arc::new(CoreNode::new(Arc::new(Rpc::new(&address, Auth::Cookie(node.cookie())))));
-        let source = Arc::new(BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap());
+        let rpc = || Rpc::new(&address, Auth::Cookie(node.cookie()));
+        let core = Arc::new(CoreNode::new(Arc::new(rpc())));
+        let files = BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap();
+        let source: Arc<dyn BlockSource> = if start.is_pruned {
+            Arc::new(Fetching::new(Box::new(files), rpc(), &folder.path().join("fetched")))
+        } else {
+            Arc::new(files)
+        };
         let genesis = genesis_block(Network::Regtest).block_hash();
         let store = Arc::new(MemoryStore::new());
         let index = Arc::new(Index::open(store, source, genesis, Profile::Full, Secret([7; 16])).unwrap());

@@ -8,6 +8,7 @@ use birdhouse_web::{Alone, amounts, parts};
 
 use crate::api::failure::Failure;
 use crate::api::invoice_book::{Made, Order, Resumption};
+use crate::api::missing::Missing;
 use crate::api::payments;
 use crate::api::reply::{Answer, EVENTS, HTML, Reply};
 use crate::api::routes::Route;
@@ -66,13 +67,14 @@ fn list(question: &Question<'_>) -> Answer {
         None => u64::MAX,
     };
     let now = question.now();
-    let mut shapes = Vec::new();
+    let (mut shapes, mut missing) = (Vec::new(), Missing::default());
     for (number, invoice) in question.service.invoices.before(end)? {
-        let paid = payments::of(question.at, &invoice, now)?;
+        let Some(paid) = missing.take(payments::of(question.at, &invoice, now))? else { continue };
         let mut shape = payments::json(question.at, &invoice, &paid, now);
         shape["number"] = json!(number);
         shapes.push(shape);
     }
+    missing.end()?;
     Reply::json(&Value::Array(shapes))
 }
 

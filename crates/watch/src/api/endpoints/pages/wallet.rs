@@ -8,6 +8,7 @@ use super::line::{Coin, Line, Sums, address, branches_of, coin, line, scripts_of
 use super::{encoded, framed};
 use crate::api::failure::Failure;
 use crate::api::history;
+use crate::api::missing::Missing;
 use crate::api::params::query_pairs;
 use crate::api::reply::{Answer, HTML, Reply};
 use crate::api::service::Question;
@@ -30,9 +31,11 @@ pub(super) fn page(question: &Question<'_>) -> Answer {
     let name = question.params.part("name");
     let (scripts, state) = (scripts_of(&book, name)?, &question.service.state);
     let entries = history::entries(question.at, &scripts, Height(0))?;
-    let newest = entries.iter().rev().take(SHOWN);
-    let lines: Vec<Line> =
-        newest.map(|entry| line(question.at, state, &scripts, entry)).collect::<Result<_, Failure>>()?;
+    let (mut lines, mut missing) = (Vec::new(), Missing::default());
+    for entry in entries.iter().rev().take(SHOWN) {
+        lines.extend(missing.take(line(question.at, state, &scripts, entry))?);
+    }
+    missing.end()?;
     let unspent = unspent(question.at, &scripts)?;
     let coins = unspent.iter().take(SHOWN).map(|(script, output)| coin(&book, state, *script, output));
     let coins: Vec<Coin> = coins.collect::<Result<_, Failure>>()?;
