@@ -121,8 +121,11 @@ impl Nostr {
 
     async fn deliver(&self, message: &Message) -> Result<(), String> {
         let keys = self.sender.identity.keys()?;
-        if let Some(own) = &self.sender.own {
-            self.sender.introduce(&**own, &keys).await?;
+        if let Some(own) = &self.sender.own
+            && let Err(why) = self.sender.introduce(&**own, &keys).await
+        {
+            // The message may be the alarm about that relay, and other relays may take it. The next one tries again.
+            tracing::warn!(%why, "failed to publish the server's profile to its own relay");
         }
         let inbox = self.inbox().await?;
         let now = self.sender.clock.seconds();

@@ -1,6 +1,7 @@
 //! Recipients, with an own relay that stands in for the server's. `tests/deliver` has real relays and clients.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use futures_util::{SinkExt as _, StreamExt as _};
 use nostr::event::Event as OtherEvent;
 use nostr::key::{Keys, SecretKey as OtherSecret};
 use nostr::nips::nip59::UnwrappedGift;
@@ -55,7 +56,7 @@ struct Case {
     channel: Nostr,
     recipient: Keypair,
     sender: Arc<Sender>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 fn case_with(guard: Arc<Guard>, relays: &[String]) -> Case {
@@ -65,7 +66,7 @@ fn case_with(guard: Arc<Guard>, relays: &[String]) -> Case {
     let sender = Arc::new(Sender::new(guard, clock(), identity, Some(Arc::clone(&own) as _)));
     let to = address::write_public(&recipient.x_only_public_key().0);
     let channel = Nostr::new(Arc::clone(&sender), &to, relays, Wording::WithAmounts).unwrap();
-    Case { own, channel, recipient, sender, _folder: folder }
+    Case { own, channel, recipient, sender, folder }
 }
 
 fn case() -> Case {
@@ -194,6 +195,69 @@ async fn a_dead_relay_beside_the_own_one_is_no_failure_and_rests() {
     // It would be refused now: that it is not tried cannot be seen but in the list.
     assert!(case.channel.resting.lock().contains_key(&url));
     assert_eq!(case.channel.send(&message).await, Outcome::Delivered);
+}
+
+/// A relay whose disk is full, or whose store is damaged.
+struct Broken;
+
+impl OwnRelay for Broken {
+    fn urls(&self) -> Vec<String> {
+        vec![OWN.into()]
+    }
+
+    fn is_named(&self, url: &str) -> bool {
+        url == OWN
+    }
+
+    fn publish(&self, _: String) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Err("the disk is full".into()) })
+    }
+
+    fn newest(&self, _: u16, _: [u8; 32]) -> BoxFuture<'_, Result<Option<String>, String>> {
+        Box::pin(async { Err("the store is damaged".into()) })
+    }
+}
+
+/// Answers every question with this event, and takes every message; returns the messages once it has `count`.
+async fn foreign_relay(listener: tokio::net::TcpListener, list: Event, count: usize) -> Vec<Event> {
+    let mut taken = Vec::new();
+    while taken.len() < count {
+        let (socket, _) = listener.accept().await.unwrap();
+        let mut talk = tokio_tungstenite::accept_async(socket).await.unwrap();
+        while let Some(Ok(frame)) = talk.next().await {
+            let Ok(text) = frame.to_text() else { continue };
+            let Ok(message) = serde_json::from_str::<serde_json::Value>(text) else { continue };
+            let answers = if message[0] == "REQ" {
+                vec![json!(["EVENT", message[1], list]), json!(["EOSE", message[1]])]
+            } else if message[0] == "EVENT" {
+                taken.push(Event::verified(&message[1].to_string()).unwrap());
+                vec![json!(["OK", message[1]["id"], true, ""])]
+            } else {
+                continue;
+            };
+            for answer in answers {
+                talk.send(answer.to_string().into()).await.unwrap();
+            }
+        }
+    }
+    taken
+}
+
+#[tokio::test]
+async fn messages_leave_beside_an_own_relay_that_fails() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    let case = case_with(guard(), std::slice::from_ref(&url));
+    let tags = vec![vec!["relay".to_owned(), url.clone()]];
+    let list = Draft { created_at: 1, kind: INBOX_RELAYS, tags, content: String::new() }.sign(&case.recipient);
+    let identity = Identity::new(case.folder.path().join("watch.nsec"));
+    let sender = Arc::new(Sender::new(guard(), clock(), identity, Some(Arc::new(Broken))));
+    let to = address::write_public(&case.recipient.x_only_public_key().0);
+    let channel = Nostr::new(sender, &to, std::slice::from_ref(&url), Wording::WithAmounts).unwrap();
+    let relay = tokio::spawn(foreign_relay(listener, list, 1));
+    assert_eq!(channel.send(&message()).await, Outcome::Delivered);
+    let taken = relay.await.unwrap();
+    assert_eq!(taken.iter().map(|event| event.kind).collect::<Vec<_>>(), [1059]);
 }
 
 #[test]
