@@ -166,7 +166,7 @@ impl Engine {
             }
             let is_at_work = watch.record.is_some();
             let known = watch.take_fresh();
-            watch.scan(&scans, &moment, &mut scripts)?;
+            watch.scan(&scans, &moment, &mut scripts);
             if !watch.awaits_scan() {
                 routed.extend(watch.tell(&moment, scripts, &mut changes)?);
             }

@@ -20,6 +20,8 @@ pub(super) struct Silent {
     pub(super) scanned: Option<u32>,
     /// True if there are blocks that no update has scanned yet.
     pub(super) is_behind: bool,
+    /// True if the last update could not scan.
+    pub(super) has_failed: bool,
     /// The first unconfirmed transaction to scan.
     arrival: u64,
     /// Scripts found, in hexadecimal.
@@ -34,6 +36,13 @@ pub(super) struct Silent {
     pub(super) fault: Option<String>,
 }
 
+/// The place from which a scan goes on.
+pub(super) struct ScanPlace {
+    scanned: Option<u32>,
+    arrival: u64,
+    unread: Vec<Unread>,
+}
+
 impl std::fmt::Debug for Silent {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Silent").field("scanned", &self.scanned).finish_non_exhaustive()
@@ -41,6 +50,17 @@ impl std::fmt::Debug for Silent {
 }
 
 impl Silent {
+    /// Returns the place from which the next scan goes on.
+    pub(super) fn place(&self) -> ScanPlace {
+        ScanPlace { scanned: self.scanned, arrival: self.arrival, unread: self.unread.clone() }
+    }
+
+    /// Goes back to where a scan began that failed. Scripts that it found stay.
+    pub(super) fn go_back(&mut self, ScanPlace { scanned, arrival, unread }: ScanPlace) {
+        (self.scanned, self.arrival, self.unread) = (scanned, arrival, unread);
+        (self.is_behind, self.has_failed) = (false, true);
+    }
+
     /// Scans the next blocks, and what is new in the mempool.
     pub(super) fn find(&mut self, tweaks: &Tweaks, at: &Snapshot) -> Result<Vec<Found>> {
         let (Some(scanner), Some(scanned)) = (&self.scanner, self.scanned) else { return Ok(Vec::new()) };

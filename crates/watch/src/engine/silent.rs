@@ -41,25 +41,40 @@ impl Watched {
 
     /// True while the past that the first sight is about is scanned.
     pub(super) fn awaits_scan(&self) -> bool {
-        self.record.is_none() && self.silent.is_behind
+        self.record.is_none() && (self.silent.is_behind || self.silent.has_failed)
     }
 
-    /// Scans what is new for the watch's scan key, if it has one, and adds the scripts that it finds.
-    pub(super) fn scan(
+    /// Scans what is new for the watch's scan key, if it has one, and adds the scripts that it finds. A failure, such
+    /// as damaged tweaks, is a fault of this watch alone: the next update tries again.
+    pub(super) fn scan(&mut self, scans: &Scans<'_>, moment: &Moment<'_>, scripts: &mut BTreeSet<ScriptHash>) {
+        let Source::SilentPayment(key) = &self.settings.source else { return };
+        let key = key.clone();
+        let fault = self.silent.fault.take();
+        self.silent.scanned = Some(self.scan_from(moment));
+        let place = self.silent.place();
+        self.silent.has_failed = false;
+        if let Err(error) = self.scan_next(&key, scans, moment, scripts) {
+            self.silent.go_back(place);
+            self.silent_fault(&format!("failed to look for silent payments: {error}"));
+            if self.silent.fault != fault {
+                tracing::warn!(%error, "failed to look for the silent payments of a watch");
+            }
+        }
+    }
+
+    fn scan_next(
         &mut self,
+        key: &str,
         scans: &Scans<'_>,
         moment: &Moment<'_>,
         scripts: &mut BTreeSet<ScriptHash>,
     ) -> Result<()> {
-        let Source::SilentPayment(text) = &self.settings.source else { return Ok(()) };
-        self.silent.fault = None;
-        self.silent.scanned = Some(self.scan_from(moment));
         let Some(tweaks) = scans.tweaks else {
             self.silent_fault("silent payments are found only with silent-payments = \"scan\" or \"full\"");
             return Ok(());
         };
         if self.silent.scanner.is_none() {
-            let Ok(key) = scan_key(text.trim(), moment.network) else { return Ok(()) };
+            let Ok(key) = scan_key(key.trim(), moment.network) else { return Ok(()) };
             self.silent.scanner = Some(Engine::new().scanner(key));
         }
         let found = self.silent.find(tweaks, moment.at)?;

@@ -1,8 +1,11 @@
 //! Payments to a silent payment address, of a sender who knows nothing of this server.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use birdhouse_store::MemoryStore;
 use birdhouse_testkit::bitcoind::free_port;
+use birdhouse_testkit::hooked_store::{Call, Hook, HookedStore};
 use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, Options};
 use birdhouse_watch::NoticeKind;
@@ -90,6 +93,45 @@ fn a_watch_from_before_the_index_of_tweaks_says_nothing_of_the_past() {
     let sent = paid(&mut world, 32, &receiver);
     let announced = world.sync();
     assert_eq!((announced.len(), announced[0].txid), (1, Some(sent.transaction.compute_txid())));
+}
+
+/// Lets nothing be read while it is set.
+#[derive(Default)]
+struct Damage(AtomicBool);
+
+impl Hook for Damage {
+    fn before(&self, call: Call) -> birdhouse_store::Result<()> {
+        if call == Call::Read && self.0.load(Ordering::Relaxed) {
+            return Err(birdhouse_store::Error::Corrupt { table: "tweaks".into(), reason: "of a test".into() });
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn damaged_tweaks_are_a_fault_of_their_watch_alone() {
+    let damage = Arc::new(Damage::default());
+    let store = HookedStore::new(Arc::new(MemoryStore::new()), Arc::clone(&damage));
+    let mut world = World::start(925).with_tweaks_in(Arc::new(store));
+    let receiver = Receiver::new(5);
+    let other = world.live.wallet().foreign_address(3).script_pubkey();
+    world.watch("silent", &format!("silent-payment = \"{}\"", descriptor(&receiver)));
+    world.watch("other", &format!("script = \"{}\"", other.to_hex_string()));
+    assert!(world.restart().is_empty());
+    let sent = paid(&mut world, 51, &receiver);
+    let to_other = world.live.pay(&[Payment::to_script(other, 30_000)]).unwrap().compute_txid();
+    world.live.mine().unwrap();
+    world.index.sync(world.core()).unwrap();
+    damage.0.store(true, Ordering::Relaxed);
+    let announced = world.sync();
+    assert_eq!(announced.iter().map(|notice| notice.txid).collect::<Vec<_>>(), [Some(to_other)]);
+    let faults = |world: &World| world.engine.as_ref().unwrap().watches().into_iter().map(|watch| watch.fault);
+    let [silent, of_other] = faults(&world).collect::<Vec<_>>().try_into().unwrap();
+    assert!(silent.is_some_and(|fault| fault.contains("damaged")) && of_other.is_none());
+    damage.0.store(false, Ordering::Relaxed);
+    let announced = world.look();
+    assert_eq!((announced.len(), announced[0].txid), (1, Some(sent.transaction.compute_txid())));
+    assert!(faults(&world).all(|fault| fault.is_none()));
 }
 
 #[test]

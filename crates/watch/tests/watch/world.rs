@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use birdhouse_chain::source::BlockSource;
 use birdhouse_chain::{BuildOptions, DerivedIndex, Index, Profile, Secret, Touched, TweakDetail, Tweaks, Update};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Fetching, Rpc};
-use birdhouse_store::MemoryStore;
+use birdhouse_store::{MemoryStore, Store};
 use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::Size;
 use birdhouse_testkit::{Bitcoind, Options};
@@ -116,8 +116,13 @@ impl World {
 
     /// Keeps an index of silent payments.
     pub(crate) fn with_tweaks(self) -> Self {
+        self.with_tweaks_in(Arc::new(MemoryStore::new()))
+    }
+
+    /// Keeps an index of silent payments in a store.
+    pub(crate) fn with_tweaks_in(self, store: Arc<dyn Store>) -> Self {
         let derived = Tweaks::derived(Network::Regtest, TweakDetail::Scan);
-        let derived = DerivedIndex::open(Arc::new(MemoryStore::new()), derived, 1).unwrap();
+        let derived = DerivedIndex::open(store, derived, 1).unwrap();
         self.index.set_derived(vec![Arc::new(derived)]);
         self.index.catch_up_derived(&AtomicBool::new(false)).unwrap();
         self
