@@ -153,8 +153,7 @@ impl Changes {
         if let Some(synced) = self.synced {
             let service = Arc::clone(&self.caller.service);
             let scripts = service.book().scripthashes();
-            let from = Height(synced.height.saturating_add(1));
-            let read = || history::entries(&at, &scripts, from).map_err(Failure::from);
+            let read = || history::entries(&at, &scripts, synced.next_height()).map_err(Failure::from);
             let changed = service.read(&self.caller.meter, read).await.ok()?;
             self.enqueue(Difference { changed, tip: Some(at.tip()), ..Difference::default() });
         } else {

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use birdhouse_chain::ScriptHash;
+use birdhouse_chain::{Height, ScriptHash};
 use bitcoin::{BlockHash, OutPoint};
 
 use crate::api::change::Change;
@@ -61,6 +61,11 @@ fn parsed<T: FromStr>(params: &Params, name: &str) -> Result<Vec<T>, Failure> {
 }
 
 impl Synced {
+    /// Returns the height of the first block that the client does not know.
+    pub(super) fn next_height(self) -> Height {
+        Height(self.height.saturating_add(1))
+    }
+
     /// Reads `Last-Event-ID`, which a client sends that comes back, or `synced-tip`.
     pub(super) fn of(params: &Params) -> Result<Option<Self>, Failure> {
         if let Some(last) = params.last_event.as_deref().and_then(Self::parse) {

@@ -1,10 +1,15 @@
 //! Streams of changes: live, for a client that comes back, over a reorg and over a restart.
 
 use birdhouse_chain::ScriptHash;
-use birdhouse_testkit::tx::Payment;
+use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::tx::{Coin, Payment};
+use birdhouse_watch::limits::SCRIPT_HISTORY_MAX;
 use serde_json::{Value, json};
 
 use crate::world::{World, cold, event, shop_script, to_shop};
+
+/// Outputs that are made by one transaction, to be spent by as many.
+const COINS_AT_ONCE: usize = 2_000;
 
 fn shop_hash(index: u32) -> String {
     ScriptHash::of(shop_script(0, index).as_bytes()).to_string()
@@ -221,4 +226,33 @@ fn a_restart_between_two_blocks_loses_nothing() {
         paid = world.live.pay(&[to_shop(2 + round, 60_000)]).unwrap().compute_txid();
         world = world.restart(|_| {});
     }
+}
+
+/// Pays the first address of the shop by this many transactions.
+fn many_payments(world: &mut World, count: usize) {
+    let lock = Lock::new(Form::P2wpkh, 990_001);
+    for _ in 0..count.div_ceil(COINS_AT_ONCE) {
+        world.live.pay(&vec![Payment::to_lock(lock, 2_000); COINS_AT_ONCE]).unwrap();
+        world.live.mine().unwrap();
+    }
+    let coins: Vec<Coin> = world.live.confirmed_coins().into_iter().filter(|coin| coin.lock == lock).collect();
+    let pay = |coin: &Coin| world.live.sign(std::slice::from_ref(coin), &[to_shop(0, 1_000)]);
+    let paid: Vec<_> = coins.iter().take(count).map(pay).collect();
+    assert_eq!(paid.len(), count);
+    for paid in paid.chunks(COINS_AT_ONCE) {
+        world.live.mine_these(paid.to_vec()).unwrap();
+    }
+}
+
+#[test]
+fn a_stream_that_cannot_begin_says_why() {
+    let mut world = World::start(16);
+    let before = world.tip().0;
+    many_payments(&mut world, SCRIPT_HISTORY_MAX + 1);
+    world.sync();
+    let mut refused = world.server.listen(&format!("/stream?synced-tip={before}"), None);
+    assert_eq!(refused.status, "HTTP/1.1 400 Bad Request");
+    assert_eq!(refused.refusal(), format!("an address of this answer has more than {SCRIPT_HISTORY_MAX} transactions"));
+    let (height, hash) = world.tip();
+    world.server.listen(&format!("/stream?synced-tip={height}:{hash}"), None).begun();
 }
