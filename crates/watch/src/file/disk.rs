@@ -61,13 +61,16 @@ impl WatchFile {
 
 /// Waits for other edits of the file, by the server and by the command line, until the returned folder is closed.
 fn alone(path: &Path) -> Result<File> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = File::open(folder).map_err(|error| failed(path, &error))?;
+    let folder = folder_of(path).map_err(|error| failed(path, &error))?;
     if let Err(error) = folder.lock() {
         // Network file systems may lock no folder: there nobody waits.
         tracing::debug!(%error, "failed to lock the folder of the watch file");
     }
     Ok(folder)
+}
+
+fn folder_of(path: &Path) -> std::io::Result<File> {
+    File::open(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Error {
@@ -97,7 +100,7 @@ fn check(path: &Path, text: &str, network: Network) -> Result<WatchFile> {
     parsed.map_err(|error| Error::File(format!("failed to read {}: {error}", path.display())))
 }
 
-/// Replaces the file as a whole.
+/// Replaces the file as a whole. It is the new one after a power cut, too.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let fresh = path.with_extension("toml.new");
     let write = || {
@@ -108,7 +111,8 @@ fn replace(path: &Path, text: &str) -> Result<()> {
             // The server's user goes on reading what another one, such as root, has changed.
             std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
         }
-        fs::rename(&fresh, path)
+        fs::rename(&fresh, path)?;
+        folder_of(path)?.sync_all()
     };
     write().map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Error::File(format!(
