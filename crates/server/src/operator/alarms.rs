@@ -45,12 +45,16 @@ pub(crate) async fn announce(control: Arc<Control>) {
             continue;
         }
         let of_server = Arc::clone(&control);
-        let Ok(status) = spawn_blocking(move || status::of_server(&of_server)).await else { return };
+        let Some(status) = done(move || status::of_server(&of_server)).await else { continue };
         let (announced, watches) = (alarms.look(&status.warnings), watches.clone());
-        if spawn_blocking(move || announced.into_iter().for_each(|health| tell(&watches, health))).await.is_err() {
-            return;
-        }
+        done(move || announced.into_iter().for_each(|health| tell(&watches, health))).await;
     }
+}
+
+/// Does a part of a look on a thread of its own; `None` if it panicked. The next look may end well.
+async fn done<T: Send + 'static>(part: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let done = spawn_blocking(part).await;
+    done.inspect_err(|error| tracing::error!(%error, "failed to look for warnings of the server; looking again")).ok()
 }
 
 fn tell(watches: &Watches, health: Health) {
@@ -127,6 +131,12 @@ mod tests {
         let silent = [warning("node unreachable for 54 s", "Start the node.")];
         assert_eq!(looks(&mut alarms, &silent), []);
         assert_eq!(looks(&mut alarms, &silent), [("Node unreachable for 54 s. Start the node.".into(), false)]);
+    }
+
+    #[tokio::test]
+    async fn a_look_that_panics_is_not_the_last_one() {
+        assert_eq!(done(|| -> u32 { panic!("a fault of the test") }).await, None);
+        assert_eq!(done(|| 7).await, Some(7));
     }
 
     #[test]
