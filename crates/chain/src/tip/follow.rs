@@ -43,6 +43,9 @@ const ASK_AGAIN_MAX: Duration = Duration::from_mins(1);
 /// last ones took, from the first to the second.
 const DOWNLOAD_PAUSE_MIN: Duration = Duration::from_secs(1);
 const DOWNLOAD_PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The longest wait for the next block after such a pause. A node without peers, or with an old tip, stays in download
+/// for ever; its best header may move without its tip.
+const DOWNLOAD_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Blocks below the tip that are compared in one request. Most reorgs are shallower.
 const COMPARED_BLOCKS: u32 = 16;
 
@@ -141,8 +144,7 @@ impl Index {
             return Ok(NodeUpdate::Unknown);
         }
         if self.following.download().is_some() {
-            self.shared.runtime.sleep(took.clamp(DOWNLOAD_PAUSE_MIN, DOWNLOAD_PAUSE_MAX), stop);
-            return Ok(NodeUpdate::Unknown);
+            return self.wait_for_download(node, took, stop);
         }
         let mut mirror = self.mirror.lock();
         if mirror.is_filling() {
@@ -158,6 +160,15 @@ impl Index {
         }
         let tip = self.built()?.tip();
         Ok(node.wait_for_update(tip.hash, at_most)?)
+    }
+
+    /// Waits for the next blocks of a node that downloads the chain.
+    fn wait_for_download(&self, node: &dyn Node, took: Duration, stop: &AtomicBool) -> Result<NodeUpdate> {
+        self.shared.runtime.sleep(took.clamp(DOWNLOAD_PAUSE_MIN, DOWNLOAD_PAUSE_MAX), stop);
+        if !stop.load(Ordering::Relaxed) {
+            node.wait_for_update(self.built()?.tip().hash, DOWNLOAD_WAIT_MAX)?;
+        }
+        Ok(NodeUpdate::Unknown)
     }
 
     /// Applies an update of the node; waits where the node lacks the block that follows ours. Once it is known to lack

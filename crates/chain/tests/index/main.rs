@@ -8,6 +8,7 @@ mod come_back;
 mod common;
 mod damaged;
 mod derived;
+mod download;
 mod early;
 mod follower;
 mod forgotten;
