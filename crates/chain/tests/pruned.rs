@@ -2,8 +2,10 @@
 //! mempool spends is found without them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::{BlockPart, BlockSource as _, SourceErrorKind};
@@ -11,11 +13,13 @@ use birdhouse_chain::{BuildOptions, Error, Height, Index, Profile, ScriptHash, S
 use birdhouse_node::{Auth, BlockFiles, CoreNode, FETCH_FLOOR_BYTES, Fetching, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::bitcoind::free_port;
+use birdhouse_testkit::slow_link::SlowLink;
 use birdhouse_testkit::tx::{Coin, Payment};
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
 use bitcoin::consensus::encode::{serialize, serialize_hex};
 use bitcoin::constants::genesis_block;
-use bitcoin::{Network, Transaction};
+use bitcoin::hex::DisplayHex as _;
+use bitcoin::{Block, Network, Transaction};
 use serde_json::json;
 
 /// Blocks of the chain. With `-fastprune` a block file has 64 KiB, so they fill several.
@@ -46,17 +50,22 @@ fn index_of(node: &Bitcoind, folder: &Path) -> Index {
     Index::open(Arc::new(MemoryStore::new()), source, genesis, Profile::Full, Secret([7; 16])).unwrap()
 }
 
-/// Connects a node to another one that listens on a port.
-fn connect(node: &Bitcoind, port: u16) {
-    node.rpc("addnode", json!([format!("127.0.0.1:{port}"), "onetry"])).unwrap();
+/// Connects a node to others that listen on ports, and waits until it knows how fast they answer.
+fn connect(node: &Bitcoind, ports: &[u16]) {
+    for port in ports {
+        node.rpc("addnode", json!([format!("127.0.0.1:{port}"), "onetry"])).unwrap();
+    }
     let began = Instant::now();
-    let has_peer = || {
+    let has_peers = || {
         let peers = node.rpc("getpeerinfo", json!([])).unwrap();
-        peers.as_array().unwrap().iter().any(|peer| peer["servicesnames"].to_string().contains("\"NETWORK\""))
+        let is_known = |peer: &&serde_json::Value| {
+            peer["servicesnames"].to_string().contains("\"NETWORK\"") && peer["minping"].is_number()
+        };
+        peers.as_array().unwrap().iter().filter(is_known).count() == ports.len()
     };
-    while !has_peer() {
+    while !has_peers() {
         assert!(began.elapsed() < PATIENCE, "the nodes never met");
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -122,7 +131,7 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
     let Err(Error::Source(error)) = index.fetch_removed(part) else { panic!("nobody has the block") };
     assert_eq!(error.kind, SourceErrorKind::Transient);
     assert!(error.message.contains("none of its 0 peers"), "{error}");
-    connect(&node, port);
+    connect(&node, &[port]);
     index.fetch_removed(part).unwrap();
     has(&at, transaction);
     // Those of the same block as well.
@@ -191,4 +200,56 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
     let error = full.fetch_removed(BlockPart { block: old.block_hash(), offset, len }).unwrap_err();
     assert_eq!(error.kind, SourceErrorKind::Transient);
     assert!(error.message.contains("has 1999 MB"), "{error}");
+}
+
+/// Block -> the peers of which the node has asked for it, in this order, by its log.
+fn asked(node: &Bitcoind, blocks: &[Block]) -> BTreeMap<usize, Vec<String>> {
+    let log = std::fs::read_to_string(node.log()).unwrap();
+    let peers_of = |block: &Block| {
+        let line = format!("Requesting block {} from peer=", block.block_hash());
+        log.lines().filter_map(|found| Some(found.split_once(&line)?.1.to_owned())).collect()
+    };
+    blocks.iter().map(peers_of).enumerate().collect()
+}
+
+#[test]
+fn blocks_that_are_wanted_together_are_asked_of_several_peers_and_a_silent_one_delays_only_its_share() {
+    const WANTED: usize = 16;
+    let chain = chain();
+    let node = Bitcoind::start(Options::default().arg("-prune=1").arg("-fastprune").arg("-debug=net")).unwrap();
+    let port = free_port().unwrap();
+    let twin = Bitcoind::start(Options::default().arg("-listen=1").arg(format!("-bind=127.0.0.1:{port}"))).unwrap();
+    chain.submit_to(&node).unwrap();
+    chain.submit_to(&twin).unwrap();
+    let (folder, temp) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let index = index_of(&node, folder.path());
+    index.build(Some(node.tip().unwrap()), &BuildOptions::modest(temp.path())).unwrap();
+    assert!(prune(&node) > 200);
+    index.close_deleted_blocks();
+    let at = index.snapshot().unwrap();
+
+    // The twin twice: as a peer that is distant, and as one that is near and hangs once the nodes have met.
+    let (distant, near) = (SlowLink::open(port, Duration::from_millis(40)), SlowLink::open(port, Duration::ZERO));
+    let (distant, near) = (distant.unwrap(), near.unwrap());
+    connect(&node, &[near.port(), distant.port()]);
+    near.swallow();
+    let wanted = &chain.blocks()[120..120 + WANTED];
+    thread::scope(|scope| {
+        for block in wanted {
+            scope.spawn(|| {
+                let txid = block.txdata[0].compute_txid();
+                let parts = removed(at.transaction(txid));
+                parts.into_iter().for_each(|part| index.fetch_removed(part).unwrap());
+                let hash = block.block_hash().to_string();
+                let by_twin = twin.rpc("getrawtransaction", json!([txid.to_string(), 0, hash])).unwrap();
+                assert_eq!(at.transaction(txid).unwrap().unwrap().raw.to_lower_hex_string(), by_twin);
+            });
+        }
+    });
+
+    let asked = asked(&node, wanted);
+    let firsts: BTreeSet<&str> = asked.values().map(|peers| peers[0].as_str()).collect();
+    assert_eq!(firsts.len(), 2, "all begin with the same peer: {asked:?}");
+    let requests: usize = asked.values().map(Vec::len).sum();
+    assert!(requests < 2 * WANTED, "each is asked of both: {asked:?}");
 }

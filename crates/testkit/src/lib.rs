@@ -11,8 +11,8 @@
 //!   same over every transport; [`http_client`]: a client of the REST API; [`asked`]: the requests of wallets;
 //!   [`metrics`]: what a server says of itself.
 //! - [`relays`]: Nostr relays with their events, Birdhouse and others. [`usage`]: the CPU time and memory of a process.
-//!   [`priority`]: clients that stand for other machines. [`slow_link`]: a peer that is far away. [`small_disk`]: a
-//!   disk that becomes full. [`hooked_store`]: a store whose calls fail as a test wants. [`relay_history`]: a checker
+//!   [`priority`]: clients that stand for other machines. [`slow_link`]: a peer that is far away or hangs.
+//!   [`small_disk`]: a disk that becomes full. [`hooked_store`]: a store whose calls fail as a test wants. [`relay_history`]: a checker
 //!   of what clients of a relay saw.
 //! - [`postgres`]: the database of other relays; [`nostream`]: the tables of one of them.
 //! - [`browser`]: Chromium, to look at pages; [`inspection`]: its findings; [`electrum`]: a real wallet;

@@ -6,6 +6,7 @@
 //!
 //! Source: Core's `getblockfrompeer` in `rpc/blockchain.cpp`, `FetchBlock` in `net_processing.cpp`.
 
+mod asking;
 mod blocks;
 mod counts;
 mod parts;

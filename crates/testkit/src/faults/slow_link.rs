@@ -1,7 +1,9 @@
-//! A link on loopback that delays what passes it, as a distant peer does.
+//! A link on loopback that delays what passes it, as a distant peer does, or swallows it, as a peer that hangs does.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +18,7 @@ const PIECE_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct SlowLink {
     port: u16,
+    swallows: Arc<AtomicBool>,
 }
 
 impl SlowLink {
@@ -23,17 +26,24 @@ impl SlowLink {
     pub fn open(to: u16, round_trip: Duration) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
+        let swallows = Arc::<AtomicBool>::default();
+        let link = Self { port, swallows: Arc::clone(&swallows) };
         thread::spawn(move || {
             for near in listener.incoming().flatten() {
                 let Ok(far) = TcpStream::connect(("127.0.0.1", to)) else { continue };
                 for (from, to) in [(near.try_clone(), far.try_clone()), (far.try_clone(), near.try_clone())] {
                     if let (Ok(from), Ok(to)) = (from, to) {
-                        carry(from, to, round_trip / 2);
+                        carry(from, to, round_trip / 2, Arc::clone(&swallows));
                     }
                 }
             }
         });
-        Ok(Self { port })
+        Ok(link)
+    }
+
+    /// Discards what comes from now on. The connections stay open.
+    pub fn swallow(&self) {
+        self.swallows.store(true, Ordering::Relaxed);
     }
 
     /// Returns the port.
@@ -43,12 +53,15 @@ impl SlowLink {
 }
 
 /// Carries data in one direction until an end closes.
-fn carry(mut from: TcpStream, to: TcpStream, delay: Duration) {
+fn carry(mut from: TcpStream, to: TcpStream, delay: Duration, swallows: Arc<AtomicBool>) {
     let (sender, pieces) = sync_channel(UNDER_WAY_MAX);
     thread::spawn(move || deliver(to, &pieces));
     thread::spawn(move || {
         let mut piece = vec![0; PIECE_BYTES];
         while let Ok(n @ 1..) = from.read(&mut piece) {
+            if swallows.load(Ordering::Relaxed) {
+                continue;
+            }
             if sender.send((Instant::now() + delay, piece[..n].to_vec())).is_err() {
                 break;
             }
