@@ -16,15 +16,21 @@ pub use headers::FilterHeaders;
 use crate::block::ProvedBlock;
 use crate::error::{Error, Result};
 use crate::names::Height;
+use crate::outside::{SourceError, SourceErrorKind};
 use crate::state::Snapshot;
 
 impl Snapshot {
     /// Computes the basic filter of the block at a height; `None` beyond the tip. Reads the whole block.
     ///
     /// # Errors
-    /// The source has not the block, or not the outputs that it spends.
+    /// The source has not the block, or not the outputs that it spends. Peers of the node send none of the latter.
     pub fn basic_filter(&self, height: Height) -> Result<Option<Vec<u8>>> {
         let Some(hash) = self.block_hash(height) else { return Ok(None) };
+        // To search all files for a block that is gone would cost more than many filters.
+        if self.is_deleted(height)? {
+            let message = format!("the node has deleted block {hash}, and with it the outputs that it spends");
+            return Err(SourceError { message, kind: SourceErrorKind::NotFound }.into());
+        }
         let fetched = self.shared.storage.source.block(hash)?;
         let block = ProvedBlock::of(&fetched.block, fetched.spent.as_bytes());
         let block = block.map_err(|error| Error::Block { height, error })?;

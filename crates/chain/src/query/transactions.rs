@@ -171,12 +171,24 @@ impl Snapshot {
         self.proven_span(txid, block, span)
     }
 
+    /// Returns true if the node has deleted the file that had the block at a height.
+    ///
+    /// # Errors
+    /// The folder of the node's files cannot be read.
+    pub fn is_deleted(&self, height: Height) -> Result<bool> {
+        Ok(self.lies_before(height, self.shared.storage.source.first_file()?))
+    }
+
+    /// True if a block was in a file with a lower number.
+    fn lies_before(&self, height: Height, file: u32) -> bool {
+        self.headers.get(height).and_then(|block| block.position).is_some_and(|position| position.file < file)
+    }
+
     /// Returns the parts of removed blocks that have transactions of a history, for
     /// [`Index::fetch_removed`](crate::Index::fetch_removed).
     pub fn removed_parts(&self, entries: &[HistoryEntry]) -> Result<Vec<BlockPart>> {
         let first_file = self.shared.storage.source.first_file()?;
-        let file = |height| Some(self.headers.get(height)?.position?.file);
-        let removed = entries.iter().filter(|entry| file(entry.height).is_some_and(|file| file < first_file));
+        let removed = entries.iter().filter(|entry| self.lies_before(entry.height, first_file));
         let wanted: Vec<_> = removed.map(|entry| (entry.txid.to_byte_array(), Some(entry.height))).collect();
         if wanted.is_empty() {
             return Ok(Vec::new());

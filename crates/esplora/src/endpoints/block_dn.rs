@@ -32,7 +32,7 @@ pub(super) const ROUTES: &[Route] = &[
         "Filter headers below a height, for import.",
     )
     .with(Media::Bytes),
-    Route::get("/block-dn/filters/{start}", Lane::Memory, filters, "Basic filters from a multiple of 2000.")
+    Route::get("/block-dn/filters/{start}", Lane::Blocks, filters, "Basic filters from a multiple of 2000.")
         .with(Media::Bytes),
     Route::get("/block-dn/filters/single/{height}", Lane::Blocks, filter, "The basic filter of one block.")
         .with(Media::Bytes),
@@ -185,6 +185,10 @@ fn records(question: &Question<'_>, records_of: Records, heights: Range<u32>, he
 /// Filters of a file, each behind its length, computed while the client reads them.
 fn filters(question: &Question<'_>) -> Answer {
     let heights = file(question, FILTERS_A_FILE, of(question)?.len(question.at))?;
+    // Most that a pruned node lacks is refused before anything is sent: it deletes the oldest blocks.
+    if question.at.is_deleted(Height(heights.start))? {
+        return Err(deleted_block());
+    }
     let cache = cache(question.at, &heights, FILTERS_A_FILE);
     let mut heights = heights.map(Height);
     let pieces = move |at: &Snapshot| {
@@ -201,9 +205,17 @@ fn filters(question: &Question<'_>) -> Answer {
 
 fn filter(question: &Question<'_>) -> Answer {
     let height = Height(question.params.number("height")?);
-    let filter = question.at.basic_filter(height)?.ok_or_else(Failure::no_block)?;
+    let filter = match question.at.basic_filter(height) {
+        Err(error) if error.is_removed() => return Err(deleted_block()),
+        filter => filter?.ok_or_else(Failure::no_block)?,
+    };
     let heights = height.0..height.0 + 1;
     Reply::bytes(filter, cache(question.at, &heights, 1))
+}
+
+/// The refusal of a filter, with the status that Core's REST has for a block that is pruned.
+fn deleted_block() -> Failure {
+    Failure::not_found("the node has deleted the block of this filter (it is pruned), and no peer sends what it spends")
 }
 
 fn block(question: &Question<'_>) -> Answer {

@@ -1,6 +1,6 @@
 //! A server beside a pruned node: what real clients ask for comes from the index, or from the node's peers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
@@ -11,7 +11,7 @@ use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
 use bitcoin::consensus::encode::{serialize, serialize_hex};
-use bitcoin::{Block, OutPoint, Script, Transaction, Txid};
+use bitcoin::{Amount, Block, OutPoint, Script, Transaction, TxOut, Txid};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -346,6 +346,78 @@ fn streamed_answers_are_whole_where_the_node_has_removed_their_blocks() {
     let page = world.page(EXPLORER, &format!("GET /tx/{}", unresolved.compute_txid()), "");
     let text = String::from_utf8(page.body).unwrap();
     assert!(page.status == 200 && !text.contains("New coins"), "{text}");
+}
+
+#[test]
+fn the_filter_of_a_removed_block_is_refused_with_the_reason_and_filter_headers_stay() {
+    let mut world = World::whole(486, &[("BIRDHOUSE_BLOCK_FILTERS", "on")]);
+    world.server.until("has all filter headers", || {
+        (world.server.ctl_json(&["status"])["derived"][0]["blocks"] == BLOCKS + 1).then_some(())
+    });
+    let headers = |world: &World| world.page(REST, "GET /block-dn/filter-headers/0", "").body;
+    let before = headers(&world);
+    assert_eq!(before.len(), 32 * (BLOCKS as usize + 1));
+    world.prune();
+    world.connect();
+    let reason = "the node has deleted the block of this filter (it is pruned), and no peer sends what it spends";
+    // Before and after its block, without its undo data, is fetched.
+    for _ in 0..2 {
+        for path in ["/block-dn/filters/single/150", "/block-dn/filters/0"] {
+            let (status, head, body) = world.rest(path);
+            assert_eq!((status, body.as_str()), (404, reason), "{path}: {head}");
+        }
+        let block = &world.chain.blocks()[150];
+        let raw = world.page(REST, &format!("GET /block/{}/raw", block.block_hash()), "");
+        assert!(raw.status == 200 && raw.body == serialize(block), "{}", raw.head);
+    }
+    assert_eq!(world.rest("/block-dn/filters/single/150").0, 404);
+    assert_eq!(world.page(REST, &format!("GET /block-dn/filters/single/{BLOCKS}"), "").status, 200);
+    assert_eq!(headers(&world), before);
+    assert!(!world.server.log().contains("failed to answer a request"), "{}", world.server.log());
+}
+
+#[test]
+fn the_client_of_rust_reads_transactions_of_which_what_they_spend_is_unknown() {
+    let world = World::new(487);
+    world.connect();
+    let port = world.server.port(REST).unwrap();
+    let client = esplora_client::Builder::new(&format!("http://127.0.0.1:{port}")).build_blocking();
+    let outputs: HashMap<OutPoint, &TxOut> = world
+        .chain
+        .blocks()
+        .iter()
+        .flat_map(|block| &block.txdata)
+        .flat_map(|found| {
+            let txid = found.compute_txid();
+            (0..).zip(&found.output).map(move |(vout, output)| (OutPoint { txid, vout }, output))
+        })
+        .collect();
+    let (mut unknown, mut known) = (0, 0);
+    for (block, transaction) in world.removed().filter(|(_, found)| !found.is_coinbase()).take(40) {
+        let txid = transaction.compute_txid();
+        assert_eq!(client.get_tx(&txid).unwrap().as_ref(), Some(transaction));
+        let info = client.get_tx_info(&txid).unwrap().unwrap();
+        assert_eq!(info.status.block_hash, Some(block.block_hash()));
+        let spent: Vec<_> = info.vin.iter().map(|vin| vin.prevout.as_ref()).collect();
+        for (input, prevout) in transaction.input.iter().zip(&spent) {
+            let expected = outputs[&input.previous_output];
+            let prevout = prevout.map(|prevout| (prevout.value, &prevout.scriptpubkey));
+            assert!(prevout.is_none_or(|prevout| prevout == (expected.value, &expected.script_pubkey)), "{txid}");
+        }
+        let paid: Amount = transaction.output.iter().map(|output| output.value).sum();
+        let taken: Amount = transaction.input.iter().map(|input| outputs[&input.previous_output].value).sum();
+        let is_known = spent.iter().all(Option::is_some);
+        assert_eq!(info.fee, if is_known { taken - paid } else { Amount::ZERO }, "{txid}");
+        if is_known {
+            known += 1
+        } else {
+            unknown += 1
+        }
+        let script = &transaction.output[0].script_pubkey;
+        let page = client.get_scripthash_txs(script, None).unwrap();
+        assert!(page.iter().all(|found| !found.vin.is_empty()));
+    }
+    assert!(unknown > 0, "{known} of 40 are known");
 }
 
 #[test]
