@@ -19,7 +19,7 @@ use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
 use bitcoin::consensus::encode::{serialize, serialize_hex};
 use bitcoin::constants::genesis_block;
 use bitcoin::hex::DisplayHex as _;
-use bitcoin::{Block, Network, Transaction};
+use bitcoin::{Block, BlockHash, Network, Transaction, Txid};
 use serde_json::json;
 
 /// Blocks of the chain. With `-fastprune` a block file has 64 KiB, so they fill several.
@@ -93,6 +93,14 @@ fn removed<T: std::fmt::Debug>(answer: birdhouse_chain::Result<T>) -> Vec<BlockP
     }
 }
 
+/// The part that the node has removed of a transaction's block; `None` if it has the transaction.
+fn removed_part(at: &Snapshot, transaction: &Transaction) -> Option<BlockPart> {
+    match at.transaction(transaction.compute_txid()) {
+        Err(Error::Removed { parts }) => parts.first().copied(),
+        _ => None,
+    }
+}
+
 /// Asserts that answers about a transaction are as before, but for what it spends.
 fn has(at: &Snapshot, transaction: &Transaction) {
     let found = at.transaction(transaction.compute_txid()).unwrap().unwrap();
@@ -155,6 +163,29 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
     let found = at.resolved(spending).unwrap().unwrap();
     assert!(found.is_unresolved() && found.fee().is_none());
 
+    // Of one with several inputs, those are known whose block was fetched.
+    let by_txid: BTreeMap<Txid, &Transaction> =
+        chain.blocks().iter().flat_map(|block| &block.txdata).map(|found| (found.compute_txid(), found)).collect();
+    let parts_of = |found: &Transaction| -> BTreeMap<BlockHash, BlockPart> {
+        let funding = found.input.iter().filter_map(|input| by_txid.get(&input.previous_output.txid));
+        funding.filter_map(|funding| removed_part(&at, funding)).map(|part| (part.block, part)).collect()
+    };
+    let several =
+        by_txid.values().find(|found| removed_part(&at, found).is_some() && parts_of(found).len() > 2).unwrap();
+    index.fetch_removed(removed_part(&at, several).unwrap()).unwrap();
+    index.fetch_removed(*parts_of(several).first_key_value().unwrap().1).unwrap();
+    let found = at.resolved(several.compute_txid()).unwrap().unwrap();
+    assert!(found.is_unresolved() && found.fee().is_none());
+    let mut known = 0;
+    for (vin, input) in several.input.iter().enumerate() {
+        let funding = by_txid[&input.previous_output.txid];
+        let is_kept = removed_part(&at, funding).is_none();
+        let expected = is_kept.then(|| &funding.output[input.previous_output.vout as usize]);
+        assert_eq!(found.prevout(vin), expected, "input {vin}");
+        known += usize::from(is_kept);
+    }
+    assert!((1..several.input.len()).contains(&known), "{known} of {}", several.input.len());
+
     // The mempool spends an output of a removed block: its value and script come from the node's own list.
     let is_old = |coin: &&Coin| coin.spendable_from < first_kept && coin.output.script_pubkey.is_p2wpkh();
     let old_coin = chain.coins().find(is_old).unwrap().clone();
@@ -170,6 +201,9 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
     let waiting = Arc::clone(at.mempool().get(&spend).unwrap());
     assert_eq!(waiting.fee, fee);
     let [spent] = waiting.spent_outputs().collect::<Vec<_>>()[..] else { panic!("it has one input") };
+    // A wallet's coin shows its script, and its row has the value: nothing is unknown before there is undo data, either.
+    let found = at.resolved(spend).unwrap().unwrap();
+    assert_eq!((&found.prevouts, found.fee()), (&vec![old_coin.output.clone()], Some(fee)));
     let SpentOutput { outpoint, scripthash, value } = spent;
     let expected = (ScriptHash::of(old_coin.output.script_pubkey.as_bytes()), old_coin.output.value.to_sat());
     assert_eq!((outpoint, (scripthash, value)), (raw.input[0].previous_output, expected));

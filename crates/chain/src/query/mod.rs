@@ -10,6 +10,7 @@
 //! | `transactions` | txid to txnum and back, transaction bytes, merkle branches |
 //! | `mempool` | the same answers with the mempool added; outputs and their spenders |
 //! | `resolved` | transactions with the outputs that they spend |
+//! | `prevout_rows` | such outputs of removed transactions, by the rows of their scripts |
 //! | `pages` | pages of a script's history, newest first |
 //! | `stats` | counts and sums of a script |
 //! | `spenders` | inputs that spend outputs |
@@ -24,6 +25,7 @@ mod mempool;
 mod overwritten;
 mod pages;
 mod portions;
+mod prevout_rows;
 mod resolved;
 mod rows;
 mod scripts;

@@ -2,7 +2,7 @@
 //!
 //! The outputs come from the funding transactions, which are looked up together, or from the block's undo data: one
 //! block is read at the price of some dozens of transactions, and without random access. Beside a pruned node the undo
-//! data has them where the block of a funding transaction is gone.
+//! data has them where the block of a funding transaction is gone, and rows have some where the undo data is gone, too.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,6 +21,9 @@ use crate::state::{ResolvedTransaction, Snapshot};
 const LOOKUPS_MAX: usize = 128;
 /// Bytes of a block's header.
 const HEADER_BYTES: u32 = 80;
+
+/// The outputs that the inputs of a transaction spend, in their order, where they are known; none for a coinbase.
+type Prevouts = Vec<Option<TxOut>>;
 
 impl Snapshot {
     /// Returns a transaction with the outputs that it spends; `None` if neither chain nor mempool holds it.
@@ -54,10 +57,11 @@ impl Snapshot {
         });
         let transactions = raws.collect::<Result<Vec<Transaction>>>()?;
         let prevouts = self.funding_outputs(&transactions.iter().collect::<Vec<_>>())?;
-        let resolved = txids.iter().zip(transactions).zip(prevouts).map(|((txid, transaction), prevouts)| {
-            ResolvedTransaction { txid: *txid, transaction, prevouts, block: None }
+        let resolved = txids.iter().zip(transactions).zip(prevouts).map(|((txid, transaction), mut prevouts)| {
+            self.add_from_rows(&transaction, &mut prevouts)?;
+            Ok(ResolvedTransaction::new(*txid, transaction, prevouts, None))
         });
-        Ok(resolved.collect())
+        resolved.collect()
     }
 
     /// The transactions of live txnums, in their order.
@@ -75,26 +79,25 @@ impl Snapshot {
         let found = txids.into_iter().map(Txid::from_byte_array).zip(txnums).zip(transactions).zip(prevouts);
         let resolved = found.map(|(((txid, txnum), transaction), prevouts)| {
             let (height, block) = self.block_of(*txnum)?;
-            if !prevouts.is_empty() && prevouts.len() != transaction.input.len() {
+            if prevouts.len() != spent_count(&transaction) {
                 return Err(Error::unreadable_transaction());
             }
             let block = Some(BlockId { height, hash: block.block_hash() });
-            Ok(ResolvedTransaction { txid, transaction, prevouts, block })
+            Ok(ResolvedTransaction::new(txid, transaction, prevouts, block))
         });
         resolved.collect()
     }
 
     /// The outputs that transactions spend: of each block either way that this file begins with.
-    fn spent_outputs(&self, txnums: &[TxNum], transactions: &[Transaction]) -> Result<Vec<Vec<TxOut>>> {
+    fn spent_outputs(&self, txnums: &[TxNum], transactions: &[Transaction]) -> Result<Vec<Prevouts>> {
         let mut of_blocks: BTreeMap<Height, Vec<usize>> = BTreeMap::new();
         for (at, txnum) in txnums.iter().enumerate() {
             of_blocks.entry(self.height_of(*txnum)?).or_default().push(at);
         }
-        let mut spent: Vec<Vec<TxOut>> = vec![Vec::new(); txnums.len()];
+        let mut spent: Vec<Prevouts> = transactions.iter().map(|found| vec![None; spent_count(found)]).collect();
         let mut looked_up = Vec::new();
         for (height, mut ats) in of_blocks {
-            let spending = ats.iter().map(|at| &transactions[*at]).filter(|transaction| !transaction.is_coinbase());
-            if spending.map(|transaction| transaction.input.len()).sum::<usize>() <= LOOKUPS_MAX {
+            if ats.iter().map(|at| spent[*at].len()).sum::<usize>() <= LOOKUPS_MAX {
                 looked_up.append(&mut ats);
                 continue;
             }
@@ -103,7 +106,7 @@ impl Snapshot {
         let spending: Vec<&Transaction> = looked_up.iter().map(|at| &transactions[*at]).collect();
         let mut unknown: BTreeMap<Height, Vec<usize>> = BTreeMap::new();
         for (at, outputs) in looked_up.into_iter().zip(self.funding_outputs(&spending)?) {
-            if outputs.is_empty() && !transactions[at].is_coinbase() {
+            if outputs.iter().any(Option::is_none) {
                 unknown.entry(self.height_of(txnums[at])?).or_default().push(at);
             }
             spent[at] = outputs;
@@ -113,6 +116,9 @@ impl Snapshot {
             if self.has_block(height)? {
                 self.undo(height, ats, txnums, &mut spent)?;
             }
+        }
+        for (transaction, outputs) in transactions.iter().zip(&mut spent) {
+            self.add_from_rows(transaction, outputs)?;
         }
         Ok(spent)
     }
@@ -124,12 +130,12 @@ impl Snapshot {
         position.map_or(Ok(true), |position| Ok(self.reader().peek(position, header)?.is_some()))
     }
 
-    /// Sets the outputs that some transactions of a block spend, by its undo data.
-    fn undo(&self, height: Height, mut ats: Vec<usize>, txnums: &[TxNum], spent: &mut [Vec<TxOut>]) -> Result<()> {
+    /// Sets the outputs that some transactions of a block spend, by its undo data, if the node has not removed that.
+    fn undo(&self, height: Height, mut ats: Vec<usize>, txnums: &[TxNum], spent: &mut [Prevouts]) -> Result<()> {
         ats.sort_unstable_by_key(|at| txnums[*at]);
         let own: Vec<TxNum> = ats.iter().map(|at| txnums[*at]).collect();
         for (at, outputs) in ats.into_iter().zip(self.undone_outputs(height, &own)?) {
-            spent[at] = outputs;
+            spent[at] = outputs.into_iter().map(Some).collect();
         }
         Ok(())
     }
@@ -140,7 +146,7 @@ impl Snapshot {
         self.budget.charge_unbounded()?;
         let block = self.headers.get(height).expect("the block of a live txnum");
         let fetched = match self.shared.storage.source.block(block.block_hash()) {
-            Err(error) if self.is_removed(&error) => return Ok(vec![Vec::new(); txnums.len()]),
+            Err(error) if self.is_removed(&error) => return Ok(Vec::new()),
             fetched => fetched?,
         };
         let parsed = Block::parse(&fetched.block).map_err(Error::unreadable_block)?;
@@ -155,9 +161,9 @@ impl Snapshot {
         Ok(all)
     }
 
-    /// The outputs that each transaction spends, by the transactions that fund them; none for a coinbase, and where the
-    /// node has removed one of them.
-    fn funding_outputs(&self, transactions: &[&Transaction]) -> Result<Vec<Vec<TxOut>>> {
+    /// The outputs that each transaction spends, by the transactions that fund them, but for those that the node has
+    /// removed.
+    fn funding_outputs(&self, transactions: &[&Transaction]) -> Result<Vec<Prevouts>> {
         let inputs = transactions.iter().filter(|tx| !tx.is_coinbase()).flat_map(|tx| &tx.input);
         let mut txids: Vec<Txid> = inputs.map(|input| input.previous_output.txid).collect();
         txids.sort_unstable();
@@ -173,15 +179,13 @@ impl Snapshot {
         });
         let funding = funding.collect::<Result<HashMap<Txid, Block<'_>>>>()?;
         let spent = |tx: &&Transaction| {
-            let inputs = || tx.input.iter().filter(|_| !tx.is_coinbase()).map(|input| input.previous_output);
-            if inputs().any(|spent| !funding.contains_key(&spent.txid)) {
-                return Ok(Vec::new());
-            }
-            let outputs = inputs().map(|OutPoint { txid, vout }| {
-                let spent = funding[&txid].outputs.get(vout as usize).ok_or(Error::UnknownTransaction { txid })?;
-                Ok(output(spent.script, spent.value))
+            let inputs = tx.input.iter().filter(|_| !tx.is_coinbase()).map(|input| input.previous_output);
+            let outputs = inputs.map(|OutPoint { txid, vout }| {
+                let Some(funding) = funding.get(&txid) else { return Ok(None) };
+                let spent = funding.outputs.get(vout as usize).ok_or(Error::UnknownTransaction { txid })?;
+                Ok(Some(output(spent.script, spent.value)))
             });
-            outputs.collect::<Result<Vec<TxOut>>>()
+            outputs.collect::<Result<Prevouts>>()
         };
         transactions.iter().map(spent).collect()
     }
@@ -201,8 +205,9 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Removed`] with the transactions that fund those of which they are not.
     pub(super) fn demand_spent(&self, resolved: &[ResolvedTransaction]) -> Result<()> {
-        let unresolved = resolved.iter().filter(|found| found.is_unresolved());
-        let spent = unresolved.flat_map(|found| &found.transaction.input).map(|input| input.previous_output.txid);
+        let unknown = resolved.iter().flat_map(|found| found.transaction.input.iter().zip(&found.known_prevouts));
+        let unknown = unknown.filter(|(_, known)| known.is_none());
+        let spent = unknown.map(|(input, _)| input.previous_output.txid);
         let txids: BTreeSet<Hash256> = spent.map(Txid::to_byte_array).collect();
         let txids: Vec<Hash256> = txids.into_iter().collect();
         let found = self.find_txnums(&txids)?;
@@ -218,6 +223,11 @@ impl Snapshot {
 
 fn output(script: &[u8], value: u64) -> TxOut {
     TxOut { value: Amount::from_sat(value), script_pubkey: ScriptBuf::from_bytes(script.to_vec()) }
+}
+
+/// The number of outputs that a transaction spends.
+fn spent_count(transaction: &Transaction) -> usize {
+    if transaction.is_coinbase() { 0 } else { transaction.input.len() }
 }
 
 fn parsed(raw: &[u8]) -> Result<Transaction> {

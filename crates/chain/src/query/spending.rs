@@ -130,15 +130,20 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// True if a script has an output among its coins, or its spends, in a pack. Of a long script, one row is read.
+    /// True if a script has an output among its coins, or its spends, in a pack.
     fn has_output(&self, pack: &Pack, key: ScriptKey, kind: Kind, out: TxOutNum) -> Result<bool> {
+        Ok(self.packed_output(pack, key, kind, out)?.is_some())
+    }
+
+    /// An output among the coins, or the spends, of a script in a pack. Of a long script, one row is read.
+    pub(super) fn packed_output(&self, pack: &Pack, key: ScriptKey, kind: Kind, out: TxOutNum) -> Result<Option<Coin>> {
         let outputs = match self.found(pack, key)? {
             None => Vec::new(),
             Some(Found::Inline(part)) if kind == Kind::Coins => part.coins,
             Some(Found::Inline(part)) => part.spends,
             Some(Found::Long) => self.outputs_about(pack, key, kind, out)?,
         };
-        Ok(outputs.iter().any(|coin| coin.out == out))
+        Ok(outputs.into_iter().find(|coin| coin.out == out))
     }
 
     /// The outputs of the one row of a long script that can have an output.

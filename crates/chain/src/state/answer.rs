@@ -116,20 +116,43 @@ pub struct ResolvedTransaction {
     pub txid: Txid,
     /// The transaction.
     pub transaction: Transaction,
-    /// The outputs that its inputs spend, in their order; none for a coinbase, and where they are
+    /// The outputs that its inputs spend, in their order; none for a coinbase, and where one of them is
     /// [unknown](Self::is_unresolved).
     pub prevouts: Vec<TxOut>,
+    /// Where one is unknown: those that are known, in the order of the inputs; otherwise none.
+    pub known_prevouts: Vec<Option<TxOut>>,
     /// Its block; `None` for one in the mempool.
     pub block: Option<BlockId>,
 }
 
 impl ResolvedTransaction {
-    /// Returns the bytes of the transaction, serialised, and of the outputs that it spends.
-    pub fn bytes(&self) -> usize {
-        self.transaction.total_size() + self.prevouts.iter().map(TxOut::size).sum::<usize>()
+    /// Returns a transaction with those outputs that are known, one for each input but a coinbase's.
+    pub(crate) fn new(
+        txid: Txid,
+        transaction: Transaction,
+        prevouts: Vec<Option<TxOut>>,
+        block: Option<BlockId>,
+    ) -> Self {
+        let (prevouts, known_prevouts) = if prevouts.iter().all(Option::is_some) {
+            (prevouts.into_iter().flatten().collect(), Vec::new())
+        } else {
+            (Vec::new(), prevouts)
+        };
+        Self { txid, transaction, prevouts, known_prevouts, block }
     }
 
-    /// Returns true if the outputs that it spends are unknown: the node has removed the block of one of them.
+    /// Returns the bytes of the transaction, serialised, and of the outputs that it spends.
+    pub fn bytes(&self) -> usize {
+        let prevouts = self.prevouts.iter().chain(self.known_prevouts.iter().flatten());
+        self.transaction.total_size() + prevouts.map(TxOut::size).sum::<usize>()
+    }
+
+    /// Returns the output that an input spends; `None` for a coinbase, and where it is unknown.
+    pub fn prevout(&self, vin: usize) -> Option<&TxOut> {
+        self.prevouts.get(vin).or_else(|| self.known_prevouts.get(vin)?.as_ref())
+    }
+
+    /// Returns true if an output that it spends is unknown: the node has removed its block.
     pub fn is_unresolved(&self) -> bool {
         self.prevouts.is_empty() && !self.transaction.is_coinbase()
     }

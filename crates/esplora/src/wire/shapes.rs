@@ -194,11 +194,10 @@ impl<'a> TransactionJson<'a> {
 
 impl Serialize for TransactionJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let ResolvedTransaction { txid, transaction, prevouts, .. } = self.found;
+        let ResolvedTransaction { txid, transaction, .. } = self.found;
         let network = self.network;
-        let prevouts = prevouts.iter().map(Some).chain(std::iter::repeat(None));
-        let inputs = transaction.input.iter().zip(prevouts);
-        let inputs = inputs.map(|(input, prevout)| InputJson::of(input, prevout, network));
+        let inputs = transaction.input.iter().enumerate();
+        let inputs = inputs.map(|(vin, input)| InputJson::of(input, self.found.prevout(vin), network));
         let outputs = transaction.output.iter().map(|output| OutputJson::of(output, network));
         let mut shape = serializer.serialize_struct("Transaction", 10)?;
         shape.serialize_field("txid", txid)?;

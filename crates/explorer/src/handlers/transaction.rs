@@ -86,7 +86,7 @@ fn waiting(question: &Question<'_>, txid: Txid) -> Option<Waiting> {
 }
 
 fn input(question: &Question<'_>, found: &ResolvedTransaction, vin: usize, input: &TxIn) -> Input {
-    let prevout = found.prevouts.get(vin);
+    let prevout = found.prevout(vin);
     let (redeem, witness) = prevout.map(|prevout| inner_scripts(input, prevout)).unwrap_or_default();
     Input {
         vin,
