@@ -67,6 +67,8 @@ impl World {
         chain.submit_to(&node).unwrap();
         chain.submit_to(&peer).unwrap();
         let server = Birdhouse::start_with(&node, &[&[("BIRDHOUSE_REST_ADDR", "127.0.0.1:0")], envs].concat());
+        // It answers before its build has ended, which needs the blocks.
+        server.until("is built", || (server.get("/health").status == 200).then_some(()));
         Self { chain, node, _peer: peer, peer_port, first_kept: 0, server }
     }
 
