@@ -6,7 +6,6 @@ use std::sync::Arc;
 use axum::http::HeaderName;
 use birdhouse_chain::source::NodeError;
 use birdhouse_chain::{Height, MempoolTransaction, NodeValue, Tweaks, Waiting};
-use bitcoin::block::Header;
 use bitcoin::{Amount, BlockHash, Network, Txid, consensus};
 use serde::Deserialize;
 
@@ -151,27 +150,9 @@ impl Question<'_> {
     /// # Errors
     /// The headers of the chain cannot be read.
     pub fn retarget(&self) -> Result<Estimate, Failure> {
-        let at = self.at;
-        let tip = at.tip().height;
-        let first = Height(tip.0 - tip.0 % Retarget::BLOCKS);
-        let difficulty = |height: Height| -> Option<f64> {
-            let header: Header = consensus::deserialize(&at.header(height)?).ok()?;
-            Some(header.difficulty_float())
-        };
-        // Of testnet's blocks only the first one of an epoch surely has the difficulty of the epoch.
-        let previous = first.0.checked_sub(Retarget::BLOCKS).and_then(|height| difficulty(Height(height)));
-        let change = previous.zip(difficulty(first)).map_or(0.0, |(before, now)| Retarget::change(before, now));
-        let times = at.block_time(first).zip(at.block_time(tip)).ok_or_else(Failure::internal)?;
-        let window = tip.0.checked_sub(Retarget::WINDOW).and_then(|height| at.block_time(Height(height)));
         let rule = if self.network() == Network::Testnet { Rule::Testnet } else { Rule::Usual };
-        let retarget = Retarget {
-            tip: tip.0,
-            first_time: times.0,
-            tip_time: times.1,
-            window_time: window,
-            previous_change: change,
-            rule,
-        };
+        let header = |height: u32| consensus::deserialize(&self.at.header(Height(height))?).ok();
+        let retarget = Retarget::of_chain(self.at.tip().height.0, rule, header).ok_or_else(Failure::internal)?;
         Ok(retarget.at(clock::now()))
     }
 

@@ -1,5 +1,6 @@
 //! The estimate of the next change of the difficulty, as mempool's server makes it. Pure: time is an argument.
 
+use bitcoin::block::Header;
 use serde::Serialize;
 
 /// Seconds that a block takes by the rules.
@@ -37,7 +38,7 @@ pub(crate) enum Rule {
 
 /// The estimate of the next change of the difficulty. Times are in milliseconds, but for `previous_time` and
 /// `time_offset`, in seconds.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Estimate {
     /// Part of the epoch that is done.
@@ -67,9 +68,20 @@ impl Retarget {
     /// Blocks from the first to the last one of the window over which the pace is measured early in an epoch.
     pub(crate) const WINDOW: u32 = QUARTER - 1;
 
-    /// Returns the change from one difficulty to the next one, in percent, within the rules' bounds.
-    pub(crate) fn change(before: f64, now: f64) -> f64 {
-        change_within_bounds((now / before - 1.0) * 100.0)
+    /// Reads the state of a chain from its headers by height; `None` if one of them is missing.
+    pub(crate) fn of_chain(tip: u32, rule: Rule, header: impl Fn(u32) -> Option<Header>) -> Option<Self> {
+        let first_height = tip - tip % Self::BLOCKS;
+        let first = header(first_height)?;
+        // Of testnet's blocks only the first one of an epoch surely has the difficulty of the epoch.
+        let previous = first_height.checked_sub(Self::BLOCKS).and_then(&header);
+        Some(Self {
+            tip,
+            first_time: first.time,
+            tip_time: header(tip)?.time,
+            window_time: tip.checked_sub(Self::WINDOW).and_then(&header).map(|block| block.time),
+            previous_change: previous.map_or(0.0, |previous| change_between(&previous, &first)),
+            rule,
+        })
     }
 
     /// Returns the estimate at a time in seconds since 1970.
@@ -116,6 +128,11 @@ impl Retarget {
     }
 }
 
+/// The change in percent from the difficulty of a block to that of one an epoch later, within the rules' bounds.
+fn change_between(before: &Header, now: &Header) -> f64 {
+    change_within_bounds((now.difficulty_float() / before.difficulty_float() - 1.0) * 100.0)
+}
+
 /// The change in percent by which blocks that take `average` seconds will take ten minutes.
 fn change(average: f64) -> f64 {
     (BLOCK_S / average - 1.0) * 100.0
@@ -143,9 +160,19 @@ fn millis(seconds: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::fs;
+
+    use birdhouse_testkit::program::find_program;
+    use birdhouse_testkit::rng::Rng;
+    use bitcoin::block::Version;
+    use bitcoin::hashes::Hash as _;
+    use bitcoin::{BlockHash, CompactTarget, Network, TxMerkleNode, consensus};
+    use serde_json::{Value, json};
 
     use super::*;
+
+    /// Where `scripts/peers mainnet-blocks` puts the first 14 132 blocks of mainnet.
+    const CACHED: &str = "birdhouse/mainnet-blocks-0.24.2/blk_0_to_14131.dat";
 
     /// The vectors of mempool's server (`backend/src/__tests__/api/difficulty-adjustment.test.ts`).
     #[test]
@@ -257,5 +284,133 @@ mod tests {
             let change = at(tip, window_time, now);
             assert!((CHANGE_MIN..=CHANGE_MAX).contains(&change), "{tip}: {change}");
         }
+    }
+    /// Every tip of a chain whose epochs have other difficulties, with times that jump back now and then.
+    #[test]
+    fn at_every_tip_headers_give_the_estimate_of_mempools_server() {
+        let mut rng = Rng::new(46);
+        let mut time = 1_231_006_505;
+        let mut bits = 0x1a05_db8b;
+        let headers: Vec<Header> = (0..5 * Retarget::BLOCKS)
+            .map(|height| {
+                if height > 0 && height % Retarget::BLOCKS == 0 {
+                    // A quarter to four times the target, so the exponent changes, too.
+                    bits = scaled(bits, 25 + u32::try_from(rng.below(376)).expect("a small number"));
+                }
+                time = time + u32::try_from(rng.below(1400)).expect("a small number") - 100;
+                // On testnet any block but the first one of an epoch may have the lowest difficulty.
+                let is_easy = height % Retarget::BLOCKS != 0 && rng.per_mille(100);
+                header_of(time, if is_easy { 0x1d00_ffff } else { bits })
+            })
+            .collect();
+        for rule in [Rule::Usual, Rule::Testnet] {
+            assert_eq!(compared(&headers, rule), headers.len());
+        }
+    }
+
+    #[test]
+    fn on_mainnets_first_blocks_the_estimate_is_that_of_mempools_server() {
+        let found = find_program("blocks of mainnet", "MAINNET_BLOCKS", None, CACHED, "scripts/peers mainnet-blocks");
+        let Ok(file) = found else {
+            eprintln!("LEFT OUT: the blocks of mainnet are not there; run `scripts/peers mainnet-blocks`");
+            return;
+        };
+        let bytes = fs::read(file).expect("the file can be read");
+        let (mut rest, mut headers) = (&bytes[..], Vec::new());
+        // Blocks in the order of their heights: `magic | length | block`, then zeros.
+        while let Some((head, body)) = rest.split_first_chunk::<8>()
+            && head[..4] == Network::Bitcoin.magic().to_bytes()
+        {
+            let len = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+            headers.push(consensus::deserialize(&body[..80]).expect("a header"));
+            rest = &body[len..];
+        }
+        assert_eq!(compared(&headers, Rule::Usual), 14_132);
+    }
+
+    fn header_of(time: u32, bits: u32) -> Header {
+        Header {
+            version: Version::ONE,
+            prev_blockhash: BlockHash::all_zeros(),
+            merkle_root: TxMerkleNode::all_zeros(),
+            time,
+            bits: CompactTarget::from_consensus(bits),
+            nonce: 0,
+        }
+    }
+
+    /// The compact form of a target times so many hundredths.
+    fn scaled(bits: u32, hundredths: u32) -> u32 {
+        let mut exponent = (bits >> 24) - 1;
+        let mut mantissa = u64::from(bits & 0x7f_ffff) * 256 * u64::from(hundredths) / 100;
+        while mantissa > 0x7f_ffff {
+            (exponent, mantissa) = (exponent + 1, mantissa >> 8);
+        }
+        exponent << 24 | u32::try_from(mantissa).expect("three bytes")
+    }
+
+    /// Compares the estimate at each tip with the model's; returns the number of tips.
+    fn compared(headers: &[Header], rule: Rule) -> usize {
+        for tip in 0..headers.len() {
+            let height = u32::try_from(tip).expect("a height");
+            let header = |height: u32| headers.get(height as usize).copied();
+            let now = u64::from(headers[tip].time) + u64::from(height % 1500);
+            let now = now.max(headers[tip - tip % 2016].time.into());
+            let found = Retarget::of_chain(height, rule, header).expect("a chain").at(now);
+            let found = serde_json::to_value(found).expect("a shape is JSON");
+            let expected = model(headers, tip, now, rule);
+            for (name, value) in expected.as_object().expect("an object") {
+                let (found, value) = (found[name].as_f64().expect("a number"), value.as_f64().expect("a number"));
+                // Rounding may take a millisecond of each remaining block.
+                let tolerance = match name.as_str() {
+                    "adjustedTimeAvg" | "timeAvg" => 1.0,
+                    "remainingTime" | "estimatedRetargetDate" => 2016.0,
+                    _ => 1e-9,
+                };
+                assert!((found - value).abs() <= tolerance, "{name} at {tip}: {found} for {value}");
+            }
+        }
+        headers.len()
+    }
+
+    /// The estimate by the rules of mempool's server: `calcDifficultyAdjustment` and `calcBitsDifference` of its
+    /// `difficulty-adjustment.ts`, with the values that its `blocks.ts` reads from the chain.
+    #[expect(clippy::cast_precision_loss, reason = "heights and times are far below 2^52")]
+    fn model(headers: &[Header], tip: usize, now: u64, rule: Rule) -> Value {
+        let (time, in_epoch) = (|height: usize| f64::from(headers[height].time), tip % 2016);
+        let (start, now) = (tip - in_epoch, now as f64);
+        let target = |height: usize| {
+            let bits = headers[height].bits.to_consensus();
+            f64::from(bits & 0x7f_ffff) * 256_f64.powi((bits >> 24) as i32 - 3)
+        };
+        let bounded = |ratio: f64| (ratio * 100.0 - 100.0).clamp(-75.0, 300.0);
+        let previous = if start < 2016 { 0.0 } else { bounded(target(start - 2016) / target(start)) };
+        let since_start = (now - time(start)).max(0.0);
+        let mut average = if in_epoch == 0 { 600.0 } else { since_start / in_epoch as f64 };
+        let mut adjusted = average;
+        let change = if tip >= 503 && in_epoch < 503 {
+            let in_window = since_start + (time(start) - time(tip - 503)) * (1.0 + previous / 100.0);
+            adjusted = in_window / 503.0;
+            600.0 * 504.0 / in_window
+        } else {
+            let end = if in_epoch == 2015 { time(tip) } else { now };
+            600.0 * (in_epoch + 1) as f64 / (end - time(start))
+        };
+        let mut offset = 0.0;
+        if rule == Rule::Testnet {
+            average = average.min(1200.0);
+            let waited = now - time(tip);
+            if waited + average > 1200.0 {
+                offset = -waited.min(1200.0) * 1000.0;
+            }
+        }
+        let (remaining, adjusted_ms) = ((2016 - in_epoch) as f64, (adjusted * 1000.0).floor());
+        json!({
+            "progressPercent": in_epoch as f64 / 20.16, "difficultyChange": bounded(change),
+            "estimatedRetargetDate": now * 1000.0 + remaining * adjusted_ms, "remainingBlocks": remaining,
+            "remainingTime": remaining * adjusted_ms, "previousRetarget": previous, "previousTime": time(start),
+            "nextRetargetHeight": tip as f64 + remaining, "timeAvg": (average * 1000.0).floor(),
+            "adjustedTimeAvg": adjusted_ms, "timeOffset": offset, "expectedBlocks": since_start / 600.0,
+        })
     }
 }
