@@ -6,9 +6,10 @@ use serde_json::Value;
 /// Members of mempool's protocol that this server does not have. mempool names a member's refusal by this suffix.
 ///
 /// Source: mempool's `backend/src/api/websocket-handler.ts`.
-const UNSERVED: [&str; 9] = [
+const UNSERVED: [&str; 10] = [
     "track-scriptpubkeys-error",
     "track-wallet-error",
+    "track-asset-error",
     "track-mempool-error",
     "track-mempool-txids-error",
     "track-mempool-blocks-error",

@@ -7,7 +7,7 @@ use birdhouse_testkit::rng::{Rng, rounds};
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::{Coin, Payment, signed_as};
 use bitcoin::consensus::encode::serialize_hex;
-use bitcoin::{OutPoint, Transaction, Txid, transaction};
+use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid, transaction};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -71,6 +71,60 @@ fn a_fee_that_the_operator_adds_is_in_the_projected_blocks_at_once() {
     let entry = world.live.node().rpc("getmempoolentry", json!([cheap.to_string()])).unwrap();
     let rate = entry["fees"]["chunk"].as_f64().unwrap() * SAT * 4.0 / entry["chunkweight"].as_f64().unwrap();
     assert!((dearest(&world) - rate).abs() < 1e-6 && rate > before, "{before}, {rate}");
+}
+
+/// Families of a parent and its children that fill more than a block, and of these the ones that pay more.
+const FAMILIES: usize = 12;
+const DEARER_FAMILIES: usize = 8;
+/// Children of each parent.
+const CHILDREN: u64 = 10;
+/// Bytes of the data that each child carries. A cluster has at most 101 000 virtual bytes (`-limitclustersize`).
+const CHILD_BYTES: usize = 9_000;
+
+/// A parent that pays little with ten children that pay much: the node mines all of them for the rate of all, where
+/// the parent with one child pays half of that.
+#[test]
+fn a_payment_of_the_recommended_rate_is_mined_beside_parents_with_many_paying_children() {
+    let mut world = World::small(165);
+    let lock = |number: usize| Lock::new(Form::P2wpkh, 870_000 + u32::try_from(number).unwrap());
+    let coin = world.live.confirmed_coins().into_iter().max_by_key(Coin::sat).unwrap();
+    let funds: Vec<Payment> = (0..FAMILIES).map(|family| Payment::to_lock(lock(family), 20_000_000)).collect();
+    let funding = world.live.pay_from(&[coin], &funds, 20_000).unwrap();
+    world.live.mine().unwrap();
+    let data = ScriptBuf::new_op_return(bitcoin::script::PushBytesBuf::try_from(vec![7; CHILD_BYTES]).unwrap());
+    for (family, coin) in made(&world, &funding)[..FAMILIES].iter().enumerate() {
+        let payments: Vec<Payment> = (0..CHILDREN).map(|_| Payment::to_lock(lock(family), 1_900_000)).collect();
+        let parent = world.live.pay_from(std::slice::from_ref(coin), &payments, 600).unwrap();
+        let fee = if family < DEARER_FAMILIES { 90_000 } else { 70_000 };
+        for coin in &made(&world, &parent)[..payments.len()] {
+            let child = [Payment::to_script(data.clone(), 0)];
+            world.live.pay_from(std::slice::from_ref(coin), &child, fee).unwrap();
+        }
+    }
+    world.sync();
+    let mined = template(&mut world);
+    let mut rates: Vec<f64> = mined.iter().map(|one| node_rate(&world, &one["txid"])).collect();
+    rates.sort_unstable_by(f64::total_cmp);
+    let (lowest, median) = (rates[0], rates[rates.len() / 2]);
+    assert!(lowest > 7.0 && median > lowest, "{rates:?}");
+    // mempool's server recommends the median of a full block, rounded up.
+    let recommended = &world.rest.json("/api/v1/fees/recommended")["fastestFee"];
+    assert_eq!(recommended.as_f64().unwrap(), median.ceil());
+    let block = &world.rest.json("/api/v1/fees/mempool-blocks")[0];
+    assert!((block["feeRange"][0].as_f64().unwrap() - lowest).abs() < 1e-9, "{block}");
+    assert!((block["medianFee"].as_f64().unwrap() - median).abs() < 1e-9, "{block}");
+}
+
+/// Returns the coins that a transaction has made, in the order of its outputs.
+pub(crate) fn made(world: &World, tx: &Transaction) -> Vec<Coin> {
+    let txid = tx.compute_txid();
+    world.live.coins().into_iter().filter(|coin| coin.outpoint.txid == txid).collect()
+}
+
+/// Returns the rate in sat/vB at which the node mines a transaction of its mempool.
+pub(crate) fn node_rate(world: &World, txid: &Value) -> f64 {
+    let entry = world.live.node().rpc("getmempoolentry", json!([txid])).unwrap();
+    (entry["fees"]["chunk"].as_f64().unwrap() * SAT).round() * 4.0 / entry["chunkweight"].as_f64().unwrap()
 }
 
 /// Confirmed coins with which the random mempools begin.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use birdhouse_esplora::Limits;
 use birdhouse_testkit::script::{Form, Lock};
-use birdhouse_testkit::tx::Payment;
+use birdhouse_testkit::tx::{Coin, Payment};
 use bitcoin::{Address, Network, Transaction};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
+use crate::mining::{made, node_rate};
 use crate::world::{Rest, SMALL, World};
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -27,10 +28,14 @@ struct Client {
 
 impl Client {
     fn new(rest: &Rest) -> Self {
+        Self::at(rest, "/api/v1/ws")
+    }
+
+    fn at(rest: &Rest, path: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let socket = runtime.block_on(async {
             let stream = TcpStream::connect(("127.0.0.1", rest.port)).await.unwrap();
-            tokio_tungstenite::client_async("ws://localhost/api/v1/ws", stream).await.unwrap().0
+            tokio_tungstenite::client_async(format!("ws://localhost{path}"), stream).await.unwrap().0
         });
         Self { runtime, socket }
     }
@@ -320,5 +325,95 @@ fn a_page_of_another_site_opens_no_websocket_over_loopback() {
             }
         });
         assert_eq!(status, expected, "{host}, {origin:?}");
+    }
+}
+
+/// A parent that its child pays for, a cheap child of a dear parent, and one without relatives.
+#[test]
+fn rates_of_new_transactions_are_those_at_which_the_node_mines_them() {
+    let mut world = World::small(164);
+    for (number, parent_fee, child_fee) in [(681, 300, 60_000), (682, 60_000, 300), (683, 2_000, 2_000)] {
+        let coin = world.live.confirmed_coins().into_iter().max_by_key(Coin::sat).unwrap();
+        let (_, pay) = payment(&world, number, 400_000);
+        let parent = world.live.pay_from(&[coin], &[pay], parent_fee).unwrap();
+        if number != 683 {
+            let coin = made(&world, &parent)[0].clone();
+            world.live.pay_from(&[coin], &[], child_fee).unwrap();
+        }
+    }
+    world.sync();
+    let mut client = Client::new(&world.rest);
+    client.send(&json!({ "action": "init" }));
+    let first = client.until("transactions");
+    let shown = first.as_array().unwrap();
+    assert_eq!(shown.len(), 5);
+    for transaction in shown {
+        let expected = node_rate(&world, &transaction["txid"]);
+        assert!((transaction["rate"].as_f64().unwrap() - expected).abs() < 1e-9, "{transaction} for {expected}");
+    }
+}
+
+/// mempool.js asks another network than mainnet at `/<network>/api/`.
+#[test]
+fn a_websocket_opens_below_the_network_too() {
+    let world = World::small(159);
+    for path in ["/v1/ws", "/api/v1/ws", "/regtest/api/v1/ws"] {
+        let mut client = Client::at(&world.rest, path);
+        client.send(&json!({ "action": "ping" }));
+        assert_eq!(client.next(), json!({ "pong": true }), "{path}");
+    }
+    assert_eq!(world.rest.get("/signet/api/v1/ws").status, 404);
+}
+
+/// The members that mempool's server reads (`backend/src/api/websocket-handler.ts`, and `track-mempool-blocks` of its
+/// own clients), each with a value that it takes.
+#[test]
+fn every_member_of_mempools_protocol_is_served_or_refused_by_name() {
+    let mut world = World::small(160);
+    let (address, pay) = payment(&world, 661, 50_000);
+    let id = world.live.pay(&[pay]).unwrap().compute_txid();
+    world.sync();
+    let mut client = Client::new(&world.rest);
+    for (member, value) in [
+        ("track-scriptpubkeys", json!(["51"])),
+        ("track-wallet", json!("name")),
+        ("track-asset", json!("ab".repeat(32))),
+        ("track-mempool", json!(true)),
+        ("track-mempool-txids", json!(true)),
+        ("track-mempool-blocks", json!([0])),
+        ("track-rbf-summary", json!(true)),
+        ("track-accelerations", json!(true)),
+        ("track-donation", json!("a".repeat(22))),
+        ("track-stratum", json!("all")),
+    ] {
+        client.send(&json!({ member: value }));
+        let name = format!("{member}-error");
+        assert_eq!(client.next(), json!({ name: "not served here" }));
+    }
+    // What is served has an answer of its own, and no refusal.
+    for (member, value, answer) in [
+        ("track-tx", json!(id), "txPosition"),
+        ("track-txs", json!([id]), "tracked-txs"),
+        ("track-mempool-block", json!(0), "projected-block-transactions"),
+        ("track-rbf", json!("all"), "rbfLatest"),
+        ("refresh-blocks", json!(true), "blocks"),
+    ] {
+        client.send(&json!({ member: value }));
+        let message = client.next();
+        let names: Vec<&String> = message.as_object().unwrap().keys().collect();
+        assert_eq!(names, [answer], "{member}");
+    }
+    // These begin something silently; what the manual names as silent is.
+    for message in [
+        json!({ "track-address": address }),
+        json!({ "track-addresses": [address] }),
+        json!({ "track-address": "x" }),
+        json!({ "track-tx": "x" }),
+        json!({ "action": "dance" }),
+        json!({ "action": "want", "data": ["live-2h-chart", "tomahawk"] }),
+    ] {
+        client.send(&message);
+        client.send(&json!({ "action": "ping" }));
+        assert_eq!(client.next(), json!({ "pong": true }), "{message}");
     }
 }
