@@ -1,10 +1,12 @@
 //! Work of the writer for requests that name much: it follows what is deleted, not the size of the events named.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use birdhouse_events::{
-    Accepted, DeletedBy, Events, EventsOptions, Filter, Keys, Kind, Query, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
+    Accepted, DeletedBy, Events, EventsOptions, Filter, Keys, Kind, Letter, Pace, Query, Tag, TagsBy, Timestamp,
+    UnsignedEvent, VerifiedEvent,
 };
 use birdhouse_store::MemoryStore;
 
@@ -156,4 +158,59 @@ fn a_deletion_request_that_vanished_in_the_same_batch_deletes_nothing_after_it()
     let answers = events.accept(&[&deletion, &vanish, &later]).unwrap();
     assert!(answers.iter().all(|answer| matches!(answer, Accepted::Stored(_))), "{answers:?}");
     assert_eq!(live(&events, 1), 2, "the request to vanish, and the event after it");
+}
+
+/// Others who wait from the beginning.
+#[derive(Debug)]
+struct Impatient;
+
+impl Pace for Impatient {
+    fn is_over(&self) -> bool {
+        true
+    }
+}
+
+/// Returns the number of pages of a query, and of the events that they visit.
+fn pages(events: &Events, query: Query<'_>) -> (u64, u64) {
+    let (mut from, mut visited) = (None, 0);
+    for pages in 1.. {
+        from = events
+            .page(query, from, usize::MAX, &mut |_, _| {
+                visited += 1;
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        if from.is_none() {
+            return (pages, visited);
+        }
+    }
+    unreachable!("a query ends")
+}
+
+/// COUNT asks the lists for tags, REQ and negentropy ask the events.
+#[test]
+fn a_page_of_large_events_has_a_bound_of_bytes_and_ends_when_others_wait() {
+    const LARGE: u64 = 40;
+    const CONTENT_BYTES: u64 = 100_000;
+    /// Work of a page, in postings, and bytes that count as one; by their number 512 events would fit.
+    const WORK_MAX: u64 = 4096;
+    const BYTES_PER_WORK: u64 = 64;
+    let events = open(&Arc::default());
+    let content = "x".repeat(CONTENT_BYTES.try_into().unwrap());
+    for second in 0..LARGE {
+        let (created_at, tags, content) = (Timestamp(second), vec![tag("t", &"a")], content.clone());
+        events.accept(&[&UnsignedEvent { created_at, kind: Kind(1), tags, content }.sign(&keys(1))]).unwrap();
+    }
+    let by_tag = Filter { tags: vec![(Letter::parse("t").unwrap(), vec!["a".to_owned()])], ..Filter::default() };
+    for (filter, tags) in [(&by_tag, TagsBy::List), (&by_tag, TagsBy::Event), (&Filter::default(), TagsBy::Event)] {
+        let query = Query { tags, ..Query::of(filter) };
+        assert_eq!(pages(&events, query), (1, LARGE), "{tags:?}");
+        let (count, visited) = pages(&events, Query { work_max: WORK_MAX, ..query });
+        println!("{tags:?}: {count} pages");
+        // A page that has read its bytes ends with the next event.
+        assert!(count >= LARGE * CONTENT_BYTES / (BYTES_PER_WORK * WORK_MAX + CONTENT_BYTES), "{tags:?}: {count}");
+        assert_eq!(visited, LARGE);
+        let (count, visited) = pages(&events, Query { pace: Some(&Impatient), ..query });
+        assert!(count >= LARGE && visited == LARGE, "{tags:?}: one event at a time: {count}, {visited}");
+    }
 }
