@@ -83,6 +83,8 @@ pub struct Mempool {
     next_arrival: u64,
     /// Virtual bytes by fee rate, in tenths of sat/vB.
     rates: OrdMap<u64, u64>,
+    /// The same with adjusted sizes, as changes of [`Self::rates`]: few transactions have two sizes.
+    adjustments: OrdMap<u64, i64>,
     vsize: u64,
     adjusted_vsize: u64,
     fees: u64,
@@ -178,8 +180,13 @@ impl MempoolTransaction {
     }
 
     fn rate(&self) -> u64 {
-        self.fee.saturating_mul(RATES_PER_SAT) / self.vsize.max(1)
+        rate_of(self.fee, self.vsize)
     }
+}
+
+/// Returns a fee rate in the unit of [`Mempool::rates`].
+fn rate_of(fee: u64, vsize: u64) -> u64 {
+    fee.saturating_mul(RATES_PER_SAT) / vsize.max(1)
 }
 
 // === impl Mempool: changes ===
@@ -206,6 +213,7 @@ impl Mempool {
         self.next_arrival += 1;
         self.arrivals.insert(arrival, txid);
         *self.rates.entry(transaction.rate()).or_default() += transaction.vsize;
+        self.adjust(&transaction, 1);
         self.vsize += transaction.vsize;
         self.adjusted_vsize += transaction.adjusted_vsize();
         self.fees += transaction.fee;
@@ -284,8 +292,29 @@ impl Mempool {
         } else {
             self.rates.insert(rate, left)
         };
+        self.adjust(&transaction, -1);
         self.touch_children(&transaction, touched);
         Some(transaction)
+    }
+
+    /// Notes the adjusted size of a transaction that comes, once, or leaves, minus once.
+    fn adjust(&mut self, transaction: &MempoolTransaction, times: i64) {
+        let (plain, adjusted) = (transaction.vsize, transaction.adjusted_vsize());
+        if plain == adjusted {
+            return;
+        }
+        let changes = [
+            (transaction.rate(), -times * plain.cast_signed()),
+            (rate_of(transaction.fee, adjusted), times * adjusted.cast_signed()),
+        ];
+        for (rate, change) in changes {
+            let sum = self.adjustments.get(&rate).copied().unwrap_or_default() + change;
+            if sum == 0 {
+                self.adjustments.remove(&rate);
+            } else {
+                self.adjustments.insert(rate, sum);
+            }
+        }
     }
 
     /// Touches the scripts of the children: their status includes that an input is unconfirmed.
@@ -406,22 +435,21 @@ impl Mempool {
     /// Returns fee rates in sat/vB, strictly decreasing, each with the virtual bytes that pay at least this rate and
     /// less than the rate before.
     pub fn fee_histogram(&self) -> Vec<(f64, u64)> {
-        let mut bins = Vec::new();
-        let (mut vsize, mut bin_vsize) = (0, BIN_VBYTES);
-        let mut lowest = None;
-        for (rate, more) in self.rates.iter().rev() {
-            vsize += more;
-            lowest = Some(*rate);
-            #[expect(clippy::cast_precision_loss, reason = "a mempool is far below 2^52 bytes")]
-            if vsize as f64 > bin_vsize {
-                bins.push((sat_vb(*rate), std::mem::take(&mut vsize)));
-                bin_vsize *= BIN_GROWTH;
+        histogram(&self.rates)
+    }
+
+    /// Returns [`Self::fee_histogram`] by the sizes and rates by which nodes rank transactions.
+    pub fn adjusted_fee_histogram(&self) -> Vec<(f64, u64)> {
+        let mut rates = self.rates.clone();
+        for (rate, change) in &self.adjustments {
+            let vsize = rates.get(rate).copied().unwrap_or_default().saturating_add_signed(*change);
+            if vsize == 0 {
+                rates.remove(rate);
+            } else {
+                rates.insert(*rate, vsize);
             }
         }
-        if let (Some(rate), 1..) = (lowest, vsize) {
-            bins.push((sat_vb(rate), vsize));
-        }
-        bins
+        histogram(&rates)
     }
 
     /// Returns fee rates in sat/vB, strictly decreasing, each with the virtual bytes that pay at least this rate and
@@ -554,6 +582,26 @@ impl Mempool {
     fn has_unconfirmed_inputs(&self, transaction: &MempoolTransaction) -> bool {
         transaction.spends.iter().any(|spend| self.transactions.contains_key(&spend.outpoint.txid))
     }
+}
+
+/// Gathers virtual bytes by fee rate in bins that grow.
+fn histogram(rates: &OrdMap<u64, u64>) -> Vec<(f64, u64)> {
+    let mut bins = Vec::new();
+    let (mut vsize, mut bin_vsize) = (0, BIN_VBYTES);
+    let mut lowest = None;
+    for (rate, more) in rates.iter().rev() {
+        vsize += more;
+        lowest = Some(*rate);
+        #[expect(clippy::cast_precision_loss, reason = "a mempool is far below 2^52 bytes")]
+        if vsize as f64 > bin_vsize {
+            bins.push((sat_vb(*rate), std::mem::take(&mut vsize)));
+            bin_vsize *= BIN_GROWTH;
+        }
+    }
+    if let (Some(rate), 1..) = (lowest, vsize) {
+        bins.push((sat_vb(rate), vsize));
+    }
+    bins
 }
 
 #[expect(clippy::cast_precision_loss, reason = "fee rates are far below 2^52")]

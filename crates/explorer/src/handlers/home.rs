@@ -38,7 +38,7 @@ fn home(question: &Question<'_>) -> Answer {
         projected: &question.projection().blocks,
         rates,
         waiting: (mempool.len(), mempool.adjusted_vsize(), mempool.fees()),
-        histogram: mempool.fee_histogram(),
+        histogram: mempool.adjusted_fee_histogram(),
         arrivals: arrivals.collect(),
         retarget: question.retarget()?,
         halving: Halving::after(at.tip().height.0, question.network()),

@@ -11,6 +11,7 @@ mod browser;
 mod eligible;
 mod fates;
 mod http;
+mod last_values;
 mod lists;
 mod pages;
 mod scan;

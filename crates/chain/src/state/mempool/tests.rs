@@ -205,6 +205,14 @@ fn check(mempool: &Mempool, model: &Model) -> Result<(), TestCaseError> {
     let histogram = mempool.fee_histogram();
     prop_assert_eq!(histogram.iter().map(|(_, vsize)| vsize).sum::<u64>(), mempool.vsize());
     prop_assert!(histogram.is_sorted_by(|left, right| left.0 > right.0));
+    // The same transactions, as if each had its adjusted size alone.
+    let mut heavier = Mempool::default();
+    for draft in model.0.values() {
+        let transaction = draft.transaction();
+        let vsize = transaction.adjusted_vsize();
+        heavier.insert(MempoolTransaction { vsize, ..transaction }, &mut TouchedScripts::new());
+    }
+    prop_assert_eq!(mempool.adjusted_fee_histogram(), heavier.fee_histogram());
     Ok(())
 }
 
