@@ -83,6 +83,27 @@ fn percent(percent: f64) -> Markup {
 mod tests {
     use super::*;
 
+    /// The first vector of mempool's own test of its estimate (`difficulty-adjustment.test.ts`).
+    #[test]
+    fn the_difficulty_has_its_next_and_its_last_change() {
+        let mut estimate = Estimate::default();
+        (estimate.difficulty_change, estimate.previous_retarget) = (8.512_745, -7.333_505);
+        (estimate.remaining_blocks, estimate.time_avg) = (565, 553_311);
+        let page = |network| schedule(network, &estimate, Halving::after(830_027, network)).into_string();
+        let shown = page(Network::Bitcoin);
+        // 565 blocks of 553.311 seconds are 3 days and 14.8 hours.
+        let facts = [
+            ("Next change", "+8.51\u{a0}%"),
+            ("Until then", "565 blocks, about 3\u{a0}d"),
+            ("Blocks take", "9\u{a0}min on average"),
+            ("Last change", "\u{2212}7.33\u{a0}%"),
+        ];
+        for (name, value) in facts {
+            assert!(shown.contains(&format!("<dt>{name}</dt><dd>{value}")), "{name}: {shown}");
+        }
+        assert!(!page(Network::Regtest).contains("Difficulty"));
+    }
+
     /// Core's `GetBlockSubsidy`: 50 coins up to block 209 999, then half, and nothing after 64 halvings.
     #[test]
     fn the_subsidy_halves_every_210_000_blocks() {

@@ -175,3 +175,60 @@ fn labels_units_and_times_are_kept_in_the_browser() {
     browser.open(&format!("{own}/tx/{txid}")).unwrap();
     browser.wait_for(&format!("{fee} === '1\u{202f}000 sat'")).unwrap();
 }
+
+/// With a clipboard, and without one, as over plain HTTP.
+#[test]
+fn a_button_copies_the_name_before_it() {
+    let Some(mut browser) = browser().unwrap() else { return };
+    let mut world = World::small(95);
+    let Places { txid, .. } = places(&mut world);
+    browser.open(&format!("{}/tx/{txid}", world.rest.url())).unwrap();
+    browser.wait_for("document.querySelector('.copy') !== null").unwrap();
+    // A browser without a window may keep the clipboard from pages.
+    browser
+        .evaluate(
+            "window.copied = []; const fake = { writeText: async (text) => { window.copied.push(text); } }; \
+             Object.defineProperty(navigator, 'clipboard', { value: fake, configurable: true })",
+        )
+        .unwrap();
+    browser.evaluate("document.querySelector('.copy').click()").unwrap();
+    browser.wait_for("document.querySelector('.copy').textContent === 'Copied'").unwrap();
+    assert_eq!(browser.evaluate("window.copied.join()").unwrap(), txid.to_string());
+    browser.wait_for("document.querySelector('.copy').textContent === 'Copy'").unwrap();
+    // Without a clipboard the script selects the name, and copies what is selected.
+    browser
+        .evaluate(
+            "Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true }); \
+             document.execCommand = (command) => window.copied.push(command, document.activeElement.value)",
+        )
+        .unwrap();
+    browser.evaluate("document.querySelector('.copy').click()").unwrap();
+    browser.wait_for("document.querySelector('.copy').textContent === 'Copied'").unwrap();
+    assert_eq!(browser.evaluate("window.copied.slice(1).join()").unwrap(), format!("copy,{txid}"));
+    assert_eq!(browser.evaluate("document.querySelectorAll('textarea').length").unwrap(), 0);
+}
+
+#[test]
+fn the_switch_of_times_shows_local_ones_and_utc_again() {
+    let Some(mut browser) = browser().unwrap() else { return };
+    let world = World::small(96);
+    let mined = world.live.ledger().chain().last().unwrap();
+    let (hash, time) = (mined.hash, mined.block.header.time);
+    let page = format!("{}/block/{hash}", world.rest.url());
+    let shown = "(() => { const time = document.querySelector('main time'); \
+                 return time.hasAttribute('title') ? time.title : time.textContent; })()";
+    browser.open(&page).unwrap();
+    browser.wait_for("document.querySelectorAll('.switch').length === 2").unwrap();
+    let utc = browser.evaluate(shown).unwrap();
+    let local = browser.evaluate(&format!("new Date({time}000).toLocaleString()")).unwrap();
+    assert_ne!(utc, local);
+    browser.evaluate("document.querySelectorAll('.switch')[1].click()").unwrap();
+    assert_eq!(browser.evaluate(shown).unwrap(), local);
+    assert_eq!(browser.evaluate("document.querySelectorAll('.switch')[1].textContent").unwrap(), "Show UTC");
+    // It is kept for the next page.
+    browser.open(&page).unwrap();
+    browser.wait_for("document.querySelectorAll('.switch')[1]?.textContent === 'Show UTC'").unwrap();
+    assert_eq!(browser.evaluate(shown).unwrap(), local);
+    browser.evaluate("document.querySelectorAll('.switch')[1].click()").unwrap();
+    assert_eq!(browser.evaluate(shown).unwrap(), utc);
+}
