@@ -280,6 +280,9 @@ pub struct Endpoint {
     pub is_tls: bool,
     /// Only wallets on the server's machine reach it.
     pub is_local: bool,
+    /// The host is a container's own address: other machines reach the one that publishes its ports.
+    #[serde(default)]
+    pub is_inner: bool,
     /// SHA-256 of the certificate.
     pub fingerprint: Option<String>,
 }

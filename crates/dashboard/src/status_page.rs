@@ -130,8 +130,9 @@ fn links(links: &[Link]) -> Markup {
 
 fn wallet(endpoint: &Endpoint) -> Markup {
     let server = endpoint.server();
-    // A phone does not reach a loopback address.
-    let picture = if endpoint.is_local { None } else { qr(&server, &format!("QR code of {server}")) };
+    // A phone does not reach a loopback address or a container's.
+    let picture =
+        if endpoint.is_local || endpoint.is_inner { None } else { qr(&server, &format!("QR code of {server}")) };
     html! {
         div.columns.code {
             div {
@@ -148,6 +149,10 @@ fn wallet(endpoint: &Endpoint) -> Markup {
                     @if endpoint.is_onion() { "Over Tor alone." }
                     @else if endpoint.is_local {
                         "Only wallets on this machine reach it; electrum-tls-addr = \"0.0.0.0\" opens it to others."
+                    }
+                    @else if endpoint.is_inner {
+                        "This is the address of a container. Other machines use the host's, at the port that it \
+                         publishes; public-host says which."
                     }
                     @else { "For wallets that reach this address." }
                 }
@@ -428,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_links_and_a_loopback_address_has_no_qr_code() {
+    fn services_are_links_and_an_address_that_no_phone_reaches_has_no_qr_code() {
         let local = Endpoint { host: "127.0.0.1".into(), port: 50_001, is_local: true, ..Endpoint::default() };
         let public = Endpoint { host: "electrum.example.org".into(), is_local: false, ..local.clone() };
         let link = |serves: &str, url: &str| Link { serves: serves.into(), url: url.into() };
@@ -436,6 +441,9 @@ mod tests {
         let page =
             |endpoint| status_page(&Status { endpoints: vec![endpoint], links: links.clone(), ..Status::default() });
         assert!(!page(local.clone()).contains("QR code"));
+        let inner = Endpoint { host: "172.17.0.2".into(), is_local: false, is_inner: true, ..local.clone() };
+        let inner = page(inner);
+        assert!(!inner.contains("QR code") && inner.contains("172.17.0.2") && inner.contains("a container"), "{inner}");
         let page = page(public);
         assert!(page.contains("QR code of electrum.example.org:50001:t"), "{page}");
         assert!(

@@ -166,7 +166,7 @@ fn welcome_wallets(app: &App, listeners: &[BoundListener]) {
         && let Some(setup) = &app.bitcoin
     {
         let endpoints: Vec<_> = listeners.iter().filter_map(Endpoint::of).collect();
-        eprint!("{}", welcome::text(&endpoints, welcome::own_address(), welcome::electrum_flag(setup.network)));
+        eprint!("{}", welcome::text(&endpoints, welcome::OwnAddress::find(), welcome::electrum_flag(setup.network)));
     }
 }
 

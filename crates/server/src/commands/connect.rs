@@ -1,6 +1,5 @@
 //! `birdhouse connect`: connection data for a wallet, QR codes for phones, and the addresses of the other services.
 
-use std::net::IpAddr;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
@@ -11,6 +10,7 @@ use crate::app;
 use crate::config::Options;
 use crate::operator::public_endpoints;
 use crate::sockets::protocols::PROTOCOLS;
+use crate::sockets::welcome::OwnAddress;
 use crate::sockets::{CertificateFiles, Endpoint, Plan, listeners, welcome};
 
 /// Prints the addresses of the settings.
@@ -32,7 +32,7 @@ pub(crate) fn run_with_qr(options: &Options) -> Result<ExitCode> {
 
 /// Prints the addresses; returns those for wallets.
 fn addresses(options: &Options) -> Result<Vec<Shown>> {
-    let own = welcome::own_address();
+    let own = OwnAddress::find();
     let public = public(options)?;
     let endpoints = if options.has_bitcoin() { wallets(options, own, &public)? } else { Vec::new() };
     print!("{}", welcome::others(&links(options, own, &public)?));
@@ -48,7 +48,7 @@ fn public(options: &Options) -> Result<Vec<Shown>> {
 }
 
 /// Prints what to type into a wallet; returns the addresses.
-fn wallets(options: &Options, own: Option<IpAddr>, public: &[Shown]) -> Result<Vec<Shown>> {
+fn wallets(options: &Options, own: OwnAddress, public: &[Shown]) -> Result<Vec<Shown>> {
     let network = app::network(options)?;
     let plans = listeners::plan(options, network)?;
     let endpoints = plans.iter().filter(|plan| !plan.is_websocket()).map(|plan| endpoint(plan, options));
@@ -63,7 +63,7 @@ fn wallets(options: &Options, own: Option<IpAddr>, public: &[Shown]) -> Result<V
 }
 
 /// Returns the addresses of the services that people open, other than the wallets'.
-fn links(options: &Options, own: Option<IpAddr>, public: &[Shown]) -> Result<Vec<Link>> {
+fn links(options: &Options, own: OwnAddress, public: &[Shown]) -> Result<Vec<Link>> {
     let mut others = Vec::new();
     for protocol in PROTOCOLS.into_iter().filter(|protocol| options.has_bitcoin() || !protocol.needs_index()) {
         let other = |plan: &Plan<()>| {

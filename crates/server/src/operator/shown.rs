@@ -28,6 +28,7 @@ pub(crate) fn public_endpoints(hosts: &[PublicHost], network: bitcoin::Network) 
         port: host.port.unwrap_or_else(|| host.kind.port(network)),
         is_tls: host.kind == Kind::Tls,
         is_local: false,
+        is_inner: false,
         fingerprint: None,
     };
     typed.map(endpoint).collect()

@@ -21,6 +21,7 @@ use crate::operator::shown::Shown;
 use crate::operator::stores::{Part, Stores};
 use crate::operator::watch;
 use crate::services::{Counts, PerSecond, count_of};
+use crate::sockets::welcome::OwnAddress;
 use crate::sockets::{BoundListener, welcome};
 
 /// Slowest kinds of questions that are shown.
@@ -219,7 +220,7 @@ fn folder_bytes(folder: &Path) -> u64 {
 
 /// Returns the addresses for wallets: those of this network, then the public ones.
 fn endpoints(shown: &Shown) -> Vec<Endpoint> {
-    let own = welcome::own_address();
+    let own = OwnAddress::find();
     let bound = shown.listeners.iter().filter_map(welcome::Endpoint::of);
     bound.map(|endpoint| endpoint.shown(own)).chain(shown.public.iter().cloned()).collect()
 }
@@ -229,5 +230,5 @@ pub(super) fn links(shown: &Shown) -> Vec<Link> {
     let other =
         |one: &BoundListener| Some(welcome::Other { serves: one.serves, scheme: one.scheme()?, addr: one.addr });
     let others: Vec<_> = shown.others.iter().filter_map(other).collect();
-    welcome::links(&others, welcome::own_address(), &shown.public, &shown.relay_urls)
+    welcome::links(&others, OwnAddress::find(), &shown.public, &shown.relay_urls)
 }

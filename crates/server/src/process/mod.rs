@@ -3,6 +3,7 @@
 //!
 //! Uses no other folder.
 
+pub(crate) mod container;
 pub(crate) mod file_limit;
 pub(crate) mod log;
 pub(crate) mod private;

@@ -14,9 +14,39 @@ use qrcode::render::unicode::Dense1x2;
 use qrcode::types::QrError;
 
 use super::BoundListener;
+use crate::process::container;
 
 /// An address that no packet is sent to: it asks the system which of its own addresses reaches the network.
 const SOMEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
+
+/// The address under which this machine is known in its network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnAddress {
+    /// There is no network.
+    Unknown,
+    /// Other machines of the network reach it.
+    Machine(IpAddr),
+    /// It is a container's: only its host reaches it.
+    Container(IpAddr),
+}
+
+impl OwnAddress {
+    /// Returns the address of this machine.
+    pub(crate) fn find() -> Self {
+        match own_ip() {
+            None => Self::Unknown,
+            Some(ip) if container::has_inner_network() => Self::Container(ip),
+            Some(ip) => Self::Machine(ip),
+        }
+    }
+
+    fn ip(self) -> Option<IpAddr> {
+        match self {
+            Self::Unknown => None,
+            Self::Machine(ip) | Self::Container(ip) => Some(ip),
+        }
+    }
+}
 
 /// A listener for wallets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,21 +68,23 @@ impl Endpoint {
     }
 
     /// Returns what to type, on a machine with this address.
-    pub(crate) fn shown(&self, own: Option<IpAddr>) -> Shown {
+    pub(crate) fn shown(&self, own: OwnAddress) -> Shown {
         let ip = reached(self.addr, own);
+        let is_local = ip.is_loopback();
         Shown {
             host: host(ip),
             port: self.addr.port(),
             is_tls: self.fingerprint.is_some(),
-            is_local: ip.is_loopback(),
+            is_local,
+            is_inner: !is_local && matches!(own, OwnAddress::Container(_)),
             fingerprint: self.fingerprint.clone(),
         }
     }
 }
 
 /// Returns the address to type: the listener's, or the machine's own if it listens on all.
-fn reached(addr: SocketAddr, own: Option<IpAddr>) -> IpAddr {
-    if addr.ip().is_unspecified() { own.unwrap_or(Ipv4Addr::LOCALHOST.into()) } else { addr.ip() }
+fn reached(addr: SocketAddr, own: OwnAddress) -> IpAddr {
+    if addr.ip().is_unspecified() { own.ip().unwrap_or(Ipv4Addr::LOCALHOST.into()) } else { addr.ip() }
 }
 
 fn host(ip: IpAddr) -> String {
@@ -76,7 +108,7 @@ pub(crate) struct Other {
 impl Other {
     /// Returns its links: by the address of this machine, and by public names if it serves HTTP to other machines. The
     /// relay has public URLs of its own; an onion service has ports of its own.
-    fn links(self, own: Option<IpAddr>, public: &[Shown]) -> Vec<Link> {
+    fn links(self, own: OwnAddress, public: &[Shown]) -> Vec<Link> {
         let Self { serves, scheme, addr } = self;
         let is_public = !addr.ip().is_loopback() && ["http", "https"].contains(&scheme);
         let names = public.iter().filter(|endpoint| is_public && !endpoint.is_onion());
@@ -93,7 +125,7 @@ impl Other {
 
 /// Returns the links to the other services: those of listeners, also by public names, and the relay's public URLs. The
 /// documentation of the REST API is a page of the explorer; without one, the document for programs.
-pub(crate) fn links(others: &[Other], own: Option<IpAddr>, public: &[Shown], relay_urls: &[String]) -> Vec<Link> {
+pub(crate) fn links(others: &[Other], own: OwnAddress, public: &[Shown], relay_urls: &[String]) -> Vec<Link> {
     let mut links: Vec<Link> = others.iter().flat_map(|other| other.links(own, public)).collect();
     let docs = |serves: &str, path: &str| -> Vec<Link> {
         let documenting = links.iter().filter(|link| link.serves == serves);
@@ -110,8 +142,8 @@ pub(crate) fn fingerprint(certificate: &Certificate) -> Option<String> {
     certificate.leaf().ok().map(|leaf| sha256::Hash::hash(&leaf).to_string())
 }
 
-/// Returns the address under which this machine is known in its network.
-pub(crate) fn own_address() -> Option<IpAddr> {
+/// Returns the address of this system from which packets leave.
+fn own_ip() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect(SOMEWHERE).ok()?;
     Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
@@ -130,7 +162,7 @@ pub(crate) fn electrum_flag(network: Network) -> &'static str {
 
 /// Returns the instructions for wallets; empty if they have no listener. `network` is a flag of Electrum such as
 /// `--regtest`, or nothing.
-pub(crate) fn text(endpoints: &[Endpoint], own: Option<IpAddr>, network: &str) -> String {
+pub(crate) fn text(endpoints: &[Endpoint], own: OwnAddress, network: &str) -> String {
     let mut text = String::new();
     for endpoint in endpoints {
         text += &to_type(&endpoint.shown(own), network);
@@ -152,7 +184,7 @@ pub(crate) fn text(endpoints: &[Endpoint], own: Option<IpAddr>, network: &str) -
 /// Returns what to type into each wallet.
 pub(crate) fn to_type(endpoint: &Shown, network: &str) -> String {
     let mut text = String::new();
-    let Shown { host, port, is_tls, is_local, fingerprint } = endpoint;
+    let Shown { host, port, is_tls, is_local, is_inner, fingerprint } = endpoint;
     let (tls, ssl) = if *is_tls { ("TLS", "on") } else { ("no TLS", "off") };
     let electrum = ["electrum", network, "--oneserver --server", &endpoint.server()].map(str::to_owned);
     let electrum: Vec<String> = electrum.into_iter().filter(|word| !word.is_empty()).collect();
@@ -165,6 +197,13 @@ pub(crate) fn to_type(endpoint: &Shown, network: &str) -> String {
     }
     if *is_local {
         push(&mut text, "  Only wallets on this machine reach it; electrum-tls-addr = \"0.0.0.0\" opens it to others.");
+    }
+    if *is_inner {
+        push(
+            &mut text,
+            "  This is the address of a container. Other machines use the host's, at the port that it publishes;",
+        );
+        push(&mut text, "  set public-host to show that.");
     }
     text
 }
@@ -187,7 +226,7 @@ pub(crate) fn others(links: &[Link]) -> String {
 /// The host's name is too long for one.
 pub(crate) fn qr(endpoints: &[Shown]) -> Result<String, QrError> {
     let mut text = String::new();
-    for endpoint in endpoints.iter().filter(|endpoint| !endpoint.is_local) {
+    for endpoint in endpoints.iter().filter(|endpoint| !endpoint.is_local && !endpoint.is_inner) {
         let server = endpoint.server();
         let code = QrCode::new(server.as_bytes())?.render::<Dense1x2>().build();
         push(&mut text, &format!("{server}\n{code}"));
@@ -208,9 +247,29 @@ mod tests {
         Endpoint { addr: addr.parse().unwrap(), fingerprint: fingerprint.map(str::to_owned) }
     }
 
+    fn machine(ip: &str) -> OwnAddress {
+        OwnAddress::Machine(ip.parse().unwrap())
+    }
+
+    #[test]
+    fn the_address_of_a_container_is_shown_as_such_and_public_names_alone_have_a_qr_code() {
+        let own = OwnAddress::Container("172.17.0.2".parse().unwrap());
+        for addr in ["0.0.0.0:50001", "172.17.0.2:50001"] {
+            let shown = endpoint(addr, None).shown(own);
+            let text = to_type(&shown, "");
+            assert!(text.contains("172.17.0.2, port 50001") && text.contains("address of a container"), "{text}");
+            let named = Shown { host: "birds.example.org".into(), port: 50_001, ..Shown::default() };
+            assert_eq!(qr(std::slice::from_ref(&shown)).unwrap(), "");
+            let codes = qr(&[shown, named]).unwrap();
+            assert!(codes.starts_with("birds.example.org:50001:t\n") && !codes.contains("172.17"), "{codes}");
+        }
+        let local = endpoint("127.0.0.1:50001", None).shown(own);
+        assert_eq!((local.is_local, local.is_inner), (true, false));
+    }
+
     #[test]
     fn a_wallet_in_the_network_gets_the_machines_address_and_the_certificate() {
-        let own = Some("192.168.1.5".parse().unwrap());
+        let own = machine("192.168.1.5");
         let text = text(&[endpoint("0.0.0.0:50002", Some("ab12"))], own, "");
         for part in [
             "192.168.1.5, port 50002, TLS",
@@ -226,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_listener_on_loopback_is_for_this_machine_and_for_tor() {
-        let text = text(&[endpoint("127.0.0.1:60401", None)], None, "--regtest");
+        let text = text(&[endpoint("127.0.0.1:60401", None)], OwnAddress::Unknown, "--regtest");
         for part in [
             "electrum --regtest --oneserver --server 127.0.0.1:60401:t",
             "Only wallets on this machine",
@@ -238,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_qr_code_holds_host_port_and_tls() {
-        let own = Some("192.168.1.5".parse().unwrap());
+        let own = machine("192.168.1.5");
         let text = qr(&[endpoint("0.0.0.0:50002", Some("ab")).shown(own)]).unwrap();
         assert!(text.starts_with("192.168.1.5:50002:s\n"), "{text}");
         assert!(text.lines().filter(|line| line.contains(['█', '▀', '▄'])).count() >= 10, "{text}");
@@ -248,13 +307,13 @@ mod tests {
     fn an_address_that_a_phone_cannot_reach_has_no_qr_code() {
         for addr in ["127.0.0.1:50001", "[::1]:50001", "0.0.0.0:50001"] {
             // Without a network of its own a machine that listens on all addresses has loopback alone.
-            assert_eq!(qr(&[endpoint(addr, None).shown(None)]).unwrap(), "", "{addr}");
+            assert_eq!(qr(&[endpoint(addr, None).shown(OwnAddress::Unknown)]).unwrap(), "", "{addr}");
         }
     }
 
     #[test]
     fn other_services_are_links_to_what_other_machines_type() {
-        let own = Some("192.168.1.5".parse().unwrap());
+        let own = machine("192.168.1.5");
         let at = |serves, scheme, addr: &str| Other { serves, scheme, addr: addr.parse().unwrap() };
         let listeners = [
             at("the REST API", "http", "0.0.0.0:3000"),
@@ -274,7 +333,7 @@ mod tests {
         let named = |host: &str| Shown { host: host.to_owned(), ..Shown::default() };
         let public = ["birds.example.org", "birds.example.org", "abc.onion"].map(named);
         let urls = |listeners: &[Other]| -> Vec<String> {
-            links(listeners, None, &public, &[]).into_iter().map(|link| link.url).collect()
+            links(listeners, OwnAddress::Unknown, &public, &[]).into_iter().map(|link| link.url).collect()
         };
         let rest = "http://birds.example.org:3000";
         let open = urls(&[at("the REST API", "http", "192.0.2.1:3000"), at("the relay", "ws", "192.0.2.1:7777")]);
