@@ -14,7 +14,7 @@ use birdhouse_dashboard::{
 use birdhouse_node::forked_chain;
 use birdhouse_store::Store as _;
 use bitcoin::block::Header;
-use bitcoin::consensus;
+use bitcoin::{Network, consensus};
 
 use crate::operator::control::{self, BitcoinState, Control, ServiceState, State};
 use crate::operator::shown::Shown;
@@ -78,19 +78,23 @@ fn of_state(state: &State, control: &Control) -> Status {
         service.overview.show(&mut status, rates);
     }
     status.warnings = warnings(&status);
-    if let Some(text) = control.bitcoin.as_ref().and_then(fork) {
-        status.warnings.push(Warning { about: "fork".to_owned(), text, advice: FORK_ADVICE.to_owned() });
-    }
+    status.warnings.extend(control.bitcoin.as_ref().and_then(fork));
     status
 }
 
-/// Returns a message if the index has another chain than its network.
-fn fork(bitcoin: &control::Bitcoin) -> Option<String> {
+/// Returns a warning if the index has another chain than its network.
+fn fork(bitcoin: &control::Bitcoin) -> Option<Warning> {
     let at = bitcoin.index.snapshot().ok()?;
-    forked_chain(bitcoin.network, |height| {
-        let header: Header = consensus::deserialize(&at.header(Height(height))?).ok()?;
+    fork_of(bitcoin.network, |height| at.header(Height(height)))
+}
+
+/// Returns the warning of [`fork`] for a chain of these headers by height.
+fn fork_of(network: Network, header: impl Fn(u32) -> Option<[u8; 80]>) -> Option<Warning> {
+    let text = forked_chain(network, |height| {
+        let header: Header = consensus::deserialize(&header(height)?).ok()?;
         Some(header.block_hash())
-    })
+    })?;
+    Some(Warning { about: "fork".to_owned(), text, advice: FORK_ADVICE.to_owned() })
 }
 
 /// Adds a sample for the rates.
@@ -231,4 +235,33 @@ pub(super) fn links(shown: &Shown) -> Vec<Link> {
         |one: &BoundListener| Some(welcome::Other { serves: one.serves, scheme: one.scheme()?, addr: one.addr });
     let others: Vec<_> = shown.others.iter().filter_map(other).collect();
     welcome::links(&others, OwnAddress::find(), &shown.public, &shown.relay_urls)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use birdhouse_dashboard::status_page;
+    use bitcoin::constants::genesis_block;
+
+    use super::*;
+
+    /// Heights of `BIP34Hash` in Core's `chainparams.cpp`, at which every node knows the block.
+    #[test]
+    fn a_chain_that_forks_from_its_network_is_a_warning_on_the_page() {
+        let header = genesis_block(Network::Bitcoin).header;
+        let bytes: [u8; 80] = consensus::serialize(&header).try_into().unwrap();
+        for (network, height) in [(Network::Bitcoin, 227_931), (Network::Testnet, 21_111)] {
+            let to = |tip: u32| fork_of(network, |height| (height <= tip).then_some(bytes));
+            assert_eq!(to(height - 1), None, "{network}");
+            let warning = to(height).unwrap();
+            assert_eq!((warning.about.as_str(), warning.advice.as_str()), ("fork", FORK_ADVICE));
+            let page = status_page(&Status { warnings: vec![warning], ..Status::default() });
+            let (hash, said) = (header.block_hash().to_string(), format!("forks from {network} at height {height}"));
+            for part in ["<code>invalidateblock</code>", &hash, &said] {
+                assert!(page.contains(part), "{part}: {page}");
+            }
+        }
+        assert_eq!(fork_of(Network::Regtest, |_| Some(bytes)), None);
+        assert_eq!(fork_of(Network::Bitcoin, |_| None), None);
+    }
 }
