@@ -35,6 +35,7 @@ mod rules;
 mod scan_leaks;
 mod secret;
 mod signals;
+mod silent;
 mod silent_payments;
 #[path = "../../../electrum/tests/electrum/silent_sender.rs"]
 #[expect(dead_code, reason = "the tests of the Electrum protocol use all of it")]
