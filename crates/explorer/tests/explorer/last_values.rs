@@ -1,4 +1,9 @@
-//! The figures of the node on the first page.
+//! The first page beside a node that accepts calls and answers none, as one whose disk hangs; and the one size of all
+//! figures of the mempool.
+
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
@@ -6,6 +11,54 @@ use serde_json::{Value, json};
 
 use crate::pages::{page, text};
 use crate::world::World;
+
+/// Time that a visitor waits at most: the five seconds after which a call counts as failed, and some for the machine.
+const PATIENCE: Duration = Duration::from_secs(9);
+/// Silence in which the node is asked for certain: its lowest rate stays valid for five seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Time of an answer for which the node was not asked.
+const PROMPT: Duration = Duration::from_secs(2);
+
+/// Stops the node's process, or lets it go on.
+fn signal(world: &World, signal: &str) {
+    let pid = world.live.node().pid().unwrap().to_string();
+    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+}
+
+/// The lines of the fee rates on the first page.
+fn fees(page: &str) -> String {
+    let (_, section) = page.split_once("aria-labelledby=\"fees\"").unwrap();
+    let (section, _) = section.split_once("</section>").unwrap();
+    section.split_once("<dl").unwrap().1.to_owned()
+}
+
+#[test]
+fn the_first_page_has_the_last_fee_rates_of_a_silent_node() {
+    let world = World::small(213);
+    let before = fees(&page(&world, "/"));
+    assert!(text(&before).contains("Next block"), "{before}");
+    signal(&world, "-STOP");
+    // Once the lowest rate is old, one visitor waits for the node.
+    let ask = || {
+        let asked = Instant::now();
+        let got = world.rest.get("/");
+        (got, asked.elapsed())
+    };
+    let mut seen = vec![ask()];
+    let began = Instant::now();
+    while seen.last().unwrap().1 < PROMPT && began.elapsed() < SILENCE_MAX {
+        thread::sleep(Duration::from_millis(100));
+        seen.push(ask());
+    }
+    let (next, wait) = ask();
+    signal(&world, "-CONT");
+    assert!(wait < PROMPT, "the next visitor waits {wait:?}");
+    seen.push((next, wait));
+    for (got, wait) in seen {
+        assert_eq!((got.status, fees(&got.text())), (200, before.clone()));
+        assert!(wait < PATIENCE, "{wait:?}");
+    }
+}
 
 /// Bare multisig weighs more than its bytes: `getmempoolentry` has the size by which the node ranks it.
 #[test]
