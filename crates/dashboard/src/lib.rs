@@ -27,8 +27,8 @@ pub use control_page::{
 pub use reports_page::{DecidedLine, Decision, Named, ReportedLine, Reports, reports_page};
 pub use site::SCRIPT;
 pub use status::{
-    Bitcoin, Build, Derived, Endpoint, Link, Phase, Protocol, Rate, Refusals, Relay, SlowKind, Status, Stream,
-    TableSize, Warning,
+    Bitcoin, Build, Derived, Endpoint, Link, Phase, Protocol, Rate, Refusals, Relay, SetAside, SlowKind, Status,
+    Stream, TableSize, Warning,
 };
 pub use status_page::status_page;
 #[cfg(feature = "top")]

@@ -36,6 +36,9 @@ pub struct Status {
     /// Streams from and to other relays, a line for each URL.
     #[serde(default)]
     pub streams: Vec<Stream>,
+    /// Own events that streams have given up, because the other relays do not answer them.
+    #[serde(default)]
+    pub set_aside: Vec<SetAside>,
     /// Clients by protocol.
     pub protocols: Vec<Protocol>,
     /// Kinds of questions that took longest in the last hour, the slowest first.
@@ -206,12 +209,28 @@ pub struct Stream {
     pub accepted: u64,
     /// Those that it refuses.
     pub refused_there: u64,
+    /// Own events that were given up, since the start.
+    #[serde(default)]
+    pub set_aside: u64,
     /// Own events that wait for their turn or outcome.
     pub waiting: Option<u64>,
     /// Reason of the last refusal of the other relay.
     pub last_refusal: Option<String>,
     /// The reason why it does not work now.
     pub failure: Option<String>,
+}
+
+/// An event that a stream has given up, because the other relay does not answer it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAside {
+    /// Name of the stream.
+    pub stream: String,
+    /// The other relay.
+    pub url: String,
+    /// The event's id, in hexadecimal.
+    pub event: String,
+    /// The end of the last attempt.
+    pub reason: String,
 }
 
 /// Events, or others, that were counted.

@@ -5,7 +5,12 @@ use birdhouse_web::parts::{badge, bar, code, fact, qr, sentence};
 use maud::{Markup, html};
 
 use crate::site;
-use crate::status::{Bitcoin, Build, Endpoint, Link, Phase, Rate, Relay, SlowKind, Status, Stream, TableSize};
+use crate::status::{
+    Bitcoin, Build, Endpoint, Link, Phase, Rate, Relay, SetAside, SlowKind, Status, Stream, TableSize,
+};
+
+/// Events on the page that streams have given up, the newest.
+const SET_ASIDE_ROWS: usize = 20;
 
 /// Returns the page.
 pub fn status_page(status: &Status) -> String {
@@ -24,6 +29,7 @@ pub fn status_page(status: &Status) -> String {
             }
             @if let Some(relay) = &status.relay { (events(relay)) }
             @if !status.streams.is_empty() { (streams(&status.streams)) }
+            @if !status.set_aside.is_empty() { (set_aside(&status.set_aside)) }
             (slowest(&status.slowest))
             div.columns { (memory(status)) (disk(status)) }
         },
@@ -314,6 +320,30 @@ fn streams(streams: &[Stream]) -> Markup {
     }
 }
 
+fn set_aside(events: &[SetAside]) -> Markup {
+    html! {
+        section aria-labelledby="set-aside" {
+            h2 #set-aside { "Set aside" }
+            p.quiet { "Other relays do not answer these events. The streams have gone on without them." }
+            table {
+                thead { tr {
+                    th scope="col" { "Event" }
+                    th scope="col" { "Stream" }
+                    th scope="col" { "Last attempt" }
+                } }
+                tbody { @for one in events.iter().rev().take(SET_ASIDE_ROWS) { tr {
+                    th scope="row" { span.whole { (one.event) } }
+                    td { (one.stream) " " span.whole { (one.url) } }
+                    td { (one.reason) }
+                } } }
+            }
+            @if events.len() > SET_ASIDE_ROWS {
+                p.quiet { (events.len() - SET_ASIDE_ROWS) " more are in the answer of " code { "birdhouse ctl status" } }
+            }
+        }
+    }
+}
+
 fn slowest(kinds: &[SlowKind]) -> Markup {
     html! {
         section aria-labelledby="slowest" {
@@ -404,6 +434,16 @@ fn whole(rate: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::status::{Derived, Warning};
+
+    #[test]
+    fn events_that_were_set_aside_are_shown_the_newest_first_and_not_too_many() {
+        let event = |number: usize| SetAside { event: format!("event-{number}"), ..SetAside::default() };
+        let of = |count: usize| Status { set_aside: (0..count).map(event).collect(), ..Status::default() };
+        assert!(!status_page(&of(0)).contains("Set aside"));
+        let page = status_page(&of(SET_ASIDE_ROWS + 2));
+        assert!(page.contains("event-21<") && page.contains("event-2<") && !page.contains("event-1<"), "{page}");
+        assert!(page.contains("2 more are in the answer"), "{page}");
+    }
 
     #[test]
     fn a_build_shows_its_progress_rate_and_time_left() {

@@ -46,5 +46,5 @@ mod stream;
 pub use job::{Direction, Job, Purpose};
 pub use peer::{Peer, relay_url};
 pub use session::{Missing, sync};
-pub use stream::{Cursors, StreamSettings, StreamState, StreamStatus, Streams, check};
+pub use stream::{Cursors, SetAside, StreamSettings, StreamState, StreamStatus, Streams, check};
 pub use tally::{Reasons, SharedTally, Tally};

@@ -114,11 +114,33 @@ pub const PROOFS_MAX: u32 = 8;
 pub const ERROR_ATTEMPTS: u32 = 5;
 /// Pause before the second of these attempts; it doubles.
 pub const ERROR_PAUSE: Duration = Duration::from_secs(5);
+/// Time in which a peer answers an event, where it has answered one that was sent later, or answers none at all.
+pub const OUTCOME_TIMEOUT: Duration = Duration::from_mins(1);
+/// Time for which other events wait for the outcome of one that is sent alone, because it may end the connection.
+pub const ALONE: Duration = Duration::from_secs(5);
+/// Attempts at an event that the peer has not answered, each after the peer had answered another one, after which it is
+/// set aside.
+pub const UNANSWERED_PROOFS: u32 = 2;
+/// Attempts at it after which it is set aside if the peer had answered another one before any of them.
+pub const UNANSWERED_ATTEMPTS: u32 = 10;
+/// Pause after the first of these attempts; it doubles.
+pub const UNANSWERED_PAUSE: Duration = Duration::from_secs(5);
+/// The longest of these pauses.
+pub const UNANSWERED_PAUSE_MAX: Duration = Duration::from_mins(10);
+/// Events whose attempts are remembered: more than are uploaded without an outcome.
+pub const UNANSWERED_KEPT: usize = 2 * UNDECIDED_MAX;
+/// Events that are named as set aside, for each URL. Further ones are counted.
+pub const SET_ASIDE_KEPT: usize = 20;
+/// Bytes of the reason why one was set aside.
+pub const SET_ASIDE_WHY_BYTES: usize = 200;
 /// Ids of events that came from a URL, which are kept so that none is sent back: 100 bytes each.
 pub const CAME_IDS_MAX: usize = 20_000;
 /// Time between two writes of the cursors of streams. After a crash that time is caught up again.
 pub const CURSORS_INTERVAL: Duration = Duration::from_secs(2);
-/// Bytes of a place in that file besides its filter, at most.
-pub const PLACE_BYTES: usize = 4096;
-/// Bytes of the file of cursors.
-pub const CURSORS_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of a place in that file besides its filter, at most: name, URL, and the events that were set aside. Escaped in
+/// JSON, a byte of a reason takes up to six.
+pub const PLACE_BYTES: usize = 4096 + SET_ASIDE_KEPT * (6 * SET_ASIDE_WHY_BYTES + 128);
+/// Bytes of the filters of all streams, once for each URL.
+pub const STREAM_FILTERS_BYTES_MAX: usize = 8 << 20;
+/// Bytes of the file of cursors. Escapes may double a filter.
+pub const CURSORS_BYTES_MAX: u64 = (2 * STREAM_FILTERS_BYTES_MAX + STREAM_CONNECTIONS_MAX * PLACE_BYTES) as u64;

@@ -52,6 +52,8 @@ pub struct Tally {
     pub kept: u64,
     /// Events that were not sent because their messages are longer than relays take.
     pub too_long: u64,
+    /// Events that a stream has set aside, because the peer does not answer them.
+    pub set_aside: u64,
     /// Seconds with more events than a page of the peer, of which some may be missing.
     pub crowded_seconds: u64,
     /// Bytes of messages from the peer.

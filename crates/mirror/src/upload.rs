@@ -24,8 +24,20 @@ pub(crate) struct Upload {
     /// Read, and not sent yet.
     ready: VecDeque<Outgoing>,
     /// Sent, and not answered.
-    in_flight: HashMap<EventId, Outgoing>,
+    in_flight: HashMap<EventId, InFlight>,
+    /// Number of the next event that is sent.
+    next: u64,
+    /// The highest number that was answered.
+    answered: Option<u64>,
     pauses: Pauses,
+}
+
+/// An event that is sent and not answered.
+#[derive(Debug)]
+struct InFlight {
+    outgoing: Outgoing,
+    number: u64,
+    since: Duration,
 }
 
 /// The outcome of an event that was sent.
@@ -85,9 +97,43 @@ impl Upload {
             return None;
         }
         let outgoing = self.ready.pop_front()?;
+        Some(self.send(outgoing, now))
+    }
+
+    /// Puts an event in flight; returns its JSON.
+    pub(crate) fn send(&mut self, outgoing: Outgoing, now: Duration) -> String {
         let json = outgoing.json.clone();
-        self.in_flight.insert(outgoing.id, outgoing);
-        Some(json)
+        let number = self.next;
+        self.next += 1;
+        self.in_flight.insert(outgoing.id, InFlight { outgoing, number, since: now });
+        json
+    }
+
+    /// Returns the events that were sent before a time and are not answered, although one that was sent later is.
+    pub(crate) fn passed_over(&self, before: Duration) -> Vec<EventId> {
+        let is_passed_over = |sent: &InFlight| sent.since < before && Some(sent.number) < self.answered;
+        self.in_flight.iter().filter(|(_, sent)| is_passed_over(sent)).map(|(id, _)| *id).collect()
+    }
+
+    /// True if an event was sent after a time and is not answered.
+    pub(crate) fn waits_since(&self, time: Duration) -> bool {
+        self.in_flight.values().any(|sent| sent.since > time)
+    }
+
+    /// Returns the events that are sent and not answered.
+    pub(crate) fn unanswered(&self) -> Vec<EventId> {
+        self.in_flight.keys().copied().collect()
+    }
+
+    /// True if an event is sent and not answered.
+    pub(crate) fn is_in_flight(&self, id: &EventId) -> bool {
+        self.in_flight.contains_key(id)
+    }
+
+    fn answer(&mut self, id: &EventId) -> Option<Outgoing> {
+        let InFlight { outgoing, number, .. } = self.in_flight.remove(id)?;
+        self.answered = self.answered.max(Some(number));
+        Some(outgoing)
     }
 
     /// Returns the time for which nothing is sent.
@@ -98,9 +144,14 @@ impl Upload {
         self.pauses.left(now)
     }
 
+    /// True while the peer has asked for a pause.
+    pub(crate) fn is_pausing(&self, now: Duration) -> bool {
+        self.pauses.left(now).is_some()
+    }
+
     /// Takes the peer's outcome.
     pub(crate) fn accepted(&mut self, id: &EventId) -> Sent {
-        if self.in_flight.remove(id).is_none() {
+        if self.answer(id).is_none() {
             return Sent::Unasked;
         }
         self.pauses.end();
@@ -109,7 +160,7 @@ impl Upload {
 
     /// Takes the peer's refusal.
     pub(crate) fn refused(&mut self, id: &EventId, reason: &str, now: Duration) -> Sent {
-        let Some(outgoing) = self.in_flight.remove(id) else { return Sent::Unasked };
+        let Some(outgoing) = self.answer(id) else { return Sent::Unasked };
         if !self.pauses.take(reason, now) {
             return Sent::Refused;
         }
@@ -119,7 +170,7 @@ impl Upload {
 
     /// Takes an event back that is in flight.
     pub(crate) fn take_back(&mut self, id: &EventId) -> Option<Outgoing> {
-        self.in_flight.remove(id)
+        self.answer(id)
     }
 
     /// True if nothing waits to be read or sent.
@@ -134,7 +185,7 @@ impl Upload {
 
     /// Takes a refusal after which the event is sent again at once, once.
     pub(crate) fn again(&mut self, id: &EventId) -> bool {
-        let Some(outgoing) = self.in_flight.remove(id) else { return false };
+        let Some(outgoing) = self.answer(id) else { return false };
         self.ready.push_front(outgoing);
         true
     }
@@ -164,6 +215,23 @@ mod tests {
         assert_eq!(upload.refused(&EventId([1; 32]), "blocked: no", Duration::ZERO), Sent::Refused);
         assert_eq!(std::iter::from_fn(|| upload.next(Duration::ZERO)).count(), 2);
         assert!(!upload.is_idle());
+    }
+
+    #[test]
+    fn an_event_is_passed_over_once_a_later_one_is_answered() {
+        let (mut upload, second) = (Upload::default(), Duration::from_secs);
+        upload.read([1, 2, 3].map(outgoing));
+        for now in 1..=3 {
+            assert!(upload.next(second(now)).is_some());
+        }
+        let id = |number: u8| EventId([number; 32]);
+        assert_eq!(upload.accepted(&id(1)), Sent::Accepted);
+        assert_eq!(upload.passed_over(second(100)), [], "a slow peer answers in order");
+        assert_eq!(upload.accepted(&id(3)), Sent::Accepted);
+        assert_eq!((upload.passed_over(second(2)), upload.passed_over(second(3))), (Vec::new(), vec![id(2)]));
+        assert!(upload.waits_since(second(1)) && !upload.waits_since(second(2)));
+        assert_eq!(upload.take_back(&id(2)), Some(outgoing(2)));
+        assert!(upload.is_idle());
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::backoff::Backoff;
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Ended};
 use super::leg::Leg;
 use super::settings::shown;
 use super::status::StreamState;
+use super::up::Cause;
 use crate::limits::STABLE;
 use crate::peer::now;
 
@@ -19,8 +20,9 @@ pub(super) async fn run(leg: Arc<Leg>) {
     loop {
         let began = now();
         leg.enter(StreamState::Connecting);
-        let Err(why) = connected(&leg).await else { continue };
-        if now().saturating_sub(began) > STABLE {
+        let Err(Ended { why, cause }) = connected(&leg).await else { continue };
+        // An event that has ended the connection waits by itself.
+        if now().saturating_sub(began) > STABLE || cause == Cause::Event {
             backoff.reset();
         }
         let pause = backoff.next(getrandom::u32().unwrap_or_default());
@@ -30,8 +32,8 @@ pub(super) async fn run(leg: Arc<Leg>) {
     }
 }
 
-async fn connected(leg: &Arc<Leg>) -> Result<(), String> {
-    let (peer, exchange) = leg.connect().await?;
+async fn connected(leg: &Arc<Leg>) -> Result<(), Ended> {
+    let (peer, exchange) = leg.connect().await.map_err(Ended::by_peer)?;
     Conversation::new(Arc::clone(leg), peer, exchange).run().await
 }
 

@@ -14,7 +14,7 @@ use super::backoff::Backoff;
 use super::down::{Down, Identity, LIVE, Next};
 use super::leg::{CatchUp, Leg};
 use super::status::StreamState;
-use super::up::Up;
+use super::up::{Cause, Up};
 use crate::intake::{Intake, Progress};
 use crate::limits::{DRAINED_MAX, PING_INTERVAL, SILENCE_TIMEOUT, STREAM_SILENCE_TIMEOUT, UNASKED_MAX};
 use crate::peer::{Peer, now};
@@ -51,6 +51,12 @@ struct Missed {
     again: Option<Duration>,
 }
 
+/// The end of a connection, or of an attempt to open one.
+pub(super) struct Ended {
+    pub(super) why: String,
+    pub(super) cause: Cause,
+}
+
 /// The event that ended a wait.
 enum Woken {
     Heard(Received),
@@ -60,16 +66,20 @@ enum Woken {
     Look,
 }
 
+impl Ended {
+    pub(super) fn by_peer(why: String) -> Self {
+        Self { why, cause: Cause::Peer }
+    }
+}
+
 impl Conversation {
     pub(super) fn new(leg: Arc<Leg>, peer: Peer, exchange: Arc<Exchange>) -> Self {
-        let (direction, job, now) = (leg.settings.direction(), leg.settings.job.clone(), now());
-        let came = Arc::clone(&leg.came);
+        let (direction, now) = (leg.settings.direction(), now());
         let down = direction.is_down().then(|| {
-            let came = Some(Arc::clone(&came));
-            Down::new(Intake::start(Arc::clone(&exchange), job.wanted(), leg.tally.clone(), came), now)
+            let (wanted, came) = (leg.settings.job.wanted(), Some(Arc::clone(&leg.came)));
+            Down::new(Intake::start(Arc::clone(&exchange), wanted, leg.tally.clone(), came), now)
         });
-        let first = Seq(leg.cursors.get(&leg.key).up.unwrap_or(0));
-        let up = direction.is_up().then(|| Up::new(Arc::clone(&exchange), job, leg.tally.clone(), came, first));
+        let up = direction.is_up().then(|| Up::new(Arc::clone(&leg), Arc::clone(&exchange)));
         let missed = Missed { work: None, asked: now, backoff: Backoff::default(), again: None };
         Self {
             leg,
@@ -90,17 +100,22 @@ impl Conversation {
     ///
     /// # Errors
     /// The reason.
-    pub(super) async fn run(mut self) -> Result<(), String> {
+    pub(super) async fn run(mut self) -> Result<(), Ended> {
         let ended = self.work().await;
+        let mut cause = Cause::Peer;
+        if let (Some(up), Err(why)) = (&mut self.up, &ended) {
+            cause = up.ended(why, now());
+            self.leg.cursors.set_up(&self.leg.key, up.decided_below());
+        }
         if let Some(Down { intake, is_complete, .. }) = self.down.take() {
             let progress = intake.progress.clone();
-            intake.finish().await?;
+            intake.finish().await.map_err(Ended::by_peer)?;
             let progress = *progress.borrow();
             if is_complete && progress.failed == 0 {
                 self.leg.cursors.set_down(&self.leg.key, progress.newest);
             }
         }
-        ended
+        ended.map_err(|why| Ended { why, cause })
     }
 
     async fn work(&mut self) -> Result<(), String> {
@@ -185,6 +200,7 @@ impl Conversation {
         }
         if let Some(up) = &mut self.up {
             up.check_time(now)?;
+            self.leg.cursors.set_up(&self.leg.key, up.decided_below());
         }
         if let Some(down) = &self.down {
             down.check_time(now)?;

@@ -3,6 +3,8 @@
 //! ```text
 //! {"format":1,"streams":[{"name":"friends","url":"wss://relay.example.org","filter":"{}","down":1700000000,"up":77}]}
 //! ```
+//!
+//! A place whose peer has not answered events has them, too: `"set_aside":[{"id":"4f..","why":"it hung up"}]`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +16,7 @@ use birdhouse_relay::replace_file;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::CURSORS_BYTES_MAX;
+use crate::limits::{CURSORS_BYTES_MAX, SET_ASIDE_KEPT, SET_ASIDE_WHY_BYTES};
 
 /// Version of the file's format.
 const FORMAT: u32 = 1;
@@ -37,6 +39,18 @@ pub(super) struct Cursor {
     /// Number of the first own event without an outcome; `None` if none was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) up: Option<u64>,
+    /// Own events that were given up, the newest last; [`SET_ASIDE_KEPT`] at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) set_aside: Vec<SetAside>,
+}
+
+/// An event that the other relay does not answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAside {
+    /// Its id, in hexadecimal.
+    pub id: String,
+    /// The end of the last attempt, [`SET_ASIDE_WHY_BYTES`] at most.
+    pub why: String,
 }
 
 /// The file, as it is and as it will be.
@@ -103,6 +117,16 @@ impl Cursors {
     /// Moves the place of events that go.
     pub(super) fn set_up(&self, key: &Key, seq: Seq) {
         self.change(key, |cursor| cursor.up = Some(seq.0));
+    }
+
+    /// Adds an event that was given up; the oldest one makes room.
+    pub(super) fn set_aside(&self, key: &Key, SetAside { id, mut why }: SetAside) {
+        why.truncate(why.floor_char_boundary(SET_ASIDE_WHY_BYTES));
+        self.change(key, |cursor| {
+            let too_many = (cursor.set_aside.len() + 1).saturating_sub(SET_ASIDE_KEPT);
+            cursor.set_aside.drain(..too_many);
+            cursor.set_aside.push(SetAside { id, why });
+        });
     }
 
     fn change(&self, key: &Key, change: impl FnOnce(&mut Cursor)) {
@@ -199,6 +223,14 @@ mod tests {
         assert_eq!(cursors.begin(&key, r#"{"kinds":[1]}"#, Anew::Never).up, Some(77), "another filter keeps the place");
         let anew = cursors.begin(&key, r#"{"since":1}"#, Anew::WithAnotherFilter);
         assert_eq!((anew.up, anew.down), (None, None), "one with a beginning does not");
+        for number in 0..=SET_ASIDE_KEPT {
+            cursors.set_aside(&key, SetAside { id: number.to_string(), why: "\u{e9}".repeat(SET_ASIDE_WHY_BYTES) });
+        }
+        cursors.save().unwrap();
+        let of_file = Cursors::open(&path).unwrap().get(&key).set_aside;
+        let ids: Vec<String> = of_file.iter().map(|one| one.id.clone()).collect();
+        assert_eq!(ids, (1..=SET_ASIDE_KEPT).map(|number| number.to_string()).collect::<Vec<_>>());
+        assert!(of_file.iter().all(|one| one.why.len() == SET_ASIDE_WHY_BYTES));
         for wrong in ["{", r#"{"format":2,"streams":[]}"#] {
             std::fs::write(&path, wrong).unwrap();
             assert!(Cursors::open(&path).unwrap_err().contains("begin anew"));

@@ -5,13 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use birdhouse_dial::{Guard, Target};
-use birdhouse_events::Seq;
+use birdhouse_events::{EventId, Seq};
 use birdhouse_relay::{Exchange, Plugin, Relay};
 use parking_lot::Mutex;
 
-use super::cursors::{Anew, Cursors, Key};
+use super::cursors::{Anew, Cursors, Key, SetAside};
 use super::settings::{StreamSettings, shown};
 use super::status::{Changing, StreamState, StreamStatus};
+use super::unanswered::Unanswered;
 use crate::came::Came;
 use crate::job::{Direction, Purpose};
 use crate::limits::{OVERLAP_S, WRAPPED_OVERLAP_S};
@@ -34,6 +35,8 @@ pub(super) struct Leg {
     pub(super) cursors: Arc<Cursors>,
     pub(super) tally: SharedTally,
     pub(super) changing: Mutex<Changing>,
+    /// Events that the peer has not answered, over all connections.
+    pub(super) unanswered: Mutex<Unanswered>,
 }
 
 impl Leg {
@@ -90,6 +93,14 @@ impl Leg {
         self.changing.lock().enter(state, now().as_secs());
     }
 
+    /// Gives an event up that the peer does not answer.
+    pub(super) fn set_aside(&self, id: &EventId, why: &str) {
+        let (stream, url, id) = (&self.key.name, &self.key.url, id.to_string());
+        tracing::warn!(stream, url, id, why, "a stream has set an event aside");
+        self.tally.change(|tally| tally.set_aside += 1);
+        self.cursors.set_aside(&self.key, SetAside { id, why: why.to_owned() });
+    }
+
     /// Returns its state.
     pub(super) fn status(&self) -> StreamStatus {
         let Changing { state, since, failures, why, last_refusal } = self.changing.lock().clone();
@@ -105,6 +116,7 @@ impl Leg {
             why,
             last_refusal,
             complete_until: cursor.down.filter(|_| direction.is_down()),
+            set_aside: cursor.set_aside,
             behind: cursor.up.zip(end).filter(|_| direction.is_up()).map(|(up, end)| end.0.saturating_sub(up)),
             tally: self.tally.now(),
         }

@@ -6,7 +6,8 @@
 //! cursor is the newest `created_at` until which the stream is complete, and moves only after the events are durable.
 //!
 //! Up: every durable event that matches, in the order of the log, until the peer's OK or its final refusal. The cursor
-//! is the lowest number whose event has neither. After an outage the peer is asked by negentropy which of them it
+//! is the lowest number whose event has neither. An event at which the peer ends the connection, or that it does not
+//! answer, is sent alone a few times and then set aside. After an outage the peer is asked by negentropy which of them it
 //! has.
 //!
 //! | file | what lives there |
@@ -16,6 +17,7 @@
 //! | `cursors` | the durable places of streams |
 //! | `status` | the state of a stream for people |
 //! | `undecided` | events without an outcome, and the place below them; pure |
+//! | `unanswered` | events that the peer does not answer, and when each is given up; pure |
 //! | `up`, `down` | the two directions of a connection |
 //! | `leg` | one URL of a stream: its places and its state |
 //! | `conversation` | one connection |
@@ -27,6 +29,7 @@ mod settings;
 
 mod cursors;
 mod status;
+mod unanswered;
 mod undecided;
 
 mod attempts;
@@ -37,7 +40,7 @@ mod up;
 
 mod streams;
 
-pub use self::cursors::Cursors;
+pub use self::cursors::{Cursors, SetAside};
 pub use self::settings::{StreamSettings, check};
 pub use self::status::{StreamState, StreamStatus};
 pub use self::streams::Streams;

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use birdhouse_dial::Target;
 use birdhouse_events::Keys;
@@ -9,7 +10,7 @@ use birdhouse_relay::PluginSettings;
 
 use crate::job::{Direction, Job, Purpose};
 use crate::limits::{
-    CURSORS_BYTES_MAX, PLACE_BYTES, STREAM_CONNECTIONS_MAX, STREAM_NAME_BYTES_MAX, STREAM_URLS_MAX, STREAMS_MAX,
+    STREAM_CONNECTIONS_MAX, STREAM_FILTERS_BYTES_MAX, STREAM_NAME_BYTES_MAX, STREAM_URLS_MAX, STREAMS_MAX,
 };
 
 /// A stream.
@@ -25,6 +26,10 @@ pub struct StreamSettings {
     pub keys: Option<Arc<Keys>>,
     /// A program that judges events that come, instead of the relay's own.
     pub plugin: Option<PluginSettings>,
+    /// Time in which the other relay answers an event; [`OUTCOME_TIMEOUT`] but in tests.
+    ///
+    /// [`OUTCOME_TIMEOUT`]: crate::limits::OUTCOME_TIMEOUT
+    pub outcome_timeout: Duration,
 }
 
 impl StreamSettings {
@@ -40,7 +45,7 @@ impl StreamSettings {
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let pubkey = |settings: &Self| settings.keys.as_ref().map(|keys| keys.pubkey());
         (&self.name, &self.job, &self.plugin) == (&other.name, &other.job, &other.plugin)
-            && pubkey(self) == pubkey(other)
+            && (pubkey(self), self.outcome_timeout) == (pubkey(other), other.outcome_timeout)
     }
 }
 
@@ -77,12 +82,12 @@ pub fn check(streams: &[StreamSettings]) -> Result<(), String> {
             return Err(format!("stream {name:?}: a plugin judges events that come, and dir is \"up\""));
         }
     }
-    let place = |stream: &StreamSettings| {
+    let filters = |stream: &StreamSettings| {
         let filter = serde_json::to_string(&stream.job.wire()).map_or(0, |filter| filter.len());
-        stream.targets.len() * (2 * filter + PLACE_BYTES)
+        stream.targets.len() * filter
     };
-    if streams.iter().map(place).sum::<usize>() as u64 > CURSORS_BYTES_MAX {
-        let most = CURSORS_BYTES_MAX / 2;
+    if streams.iter().map(filters).sum::<usize>() > STREAM_FILTERS_BYTES_MAX {
+        let most = STREAM_FILTERS_BYTES_MAX;
         return Err(format!("the filters of all streams, once for each url, have more than {most} bytes"));
     }
     let connections: usize = streams.iter().map(|stream| stream.targets.len()).sum();
@@ -107,12 +112,13 @@ mod tests {
     use birdhouse_events::FilterLimits;
 
     use super::*;
+    use crate::limits::OUTCOME_TIMEOUT;
     use crate::peer::relay_url;
 
     fn stream(name: &str, direction: Direction, urls: &[&str]) -> StreamSettings {
         let targets = urls.iter().map(|url| relay_url(url).unwrap()).collect();
         let job = Job::new(&FilterLimits::default(), Purpose::Transfer(direction), "{}").unwrap();
-        StreamSettings { name: name.into(), targets, job, keys: None, plugin: None }
+        StreamSettings { name: name.into(), targets, job, keys: None, plugin: None, outcome_timeout: OUTCOME_TIMEOUT }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::cursors::SetAside;
 use crate::job::Direction;
 use crate::tally::Tally;
 
@@ -42,6 +43,11 @@ pub struct StreamStatus {
     pub complete_until: Option<u64>,
     /// Own events that are not sent or decided.
     pub behind: Option<u64>,
+    /// Own events that the other relay does not answer, the newest last; [`SET_ASIDE_KEPT`] at most.
+    ///
+    /// [`SET_ASIDE_KEPT`]: crate::limits::SET_ASIDE_KEPT
+    #[serde(default)]
+    pub set_aside: Vec<SetAside>,
     /// Counts since the start.
     pub tally: Tally,
 }

@@ -120,6 +120,7 @@ impl Streams {
             cursors: Arc::clone(&self.cursors),
             tally: SharedTally::default(),
             changing: Mutex::new(Changing::new(now().as_secs())),
+            unanswered: Mutex::default(),
         }
     }
 

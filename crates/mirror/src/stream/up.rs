@@ -1,4 +1,7 @@
 //! Events that go: in the order of the log, each until its OK or a final refusal.
+//!
+//! An event may end the connection, or be passed over. Those that were under way at such an end are sent alone on the
+//! next connection, so that the one to blame shows; `unanswered` decides when it is set aside.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,16 +13,15 @@ use birdhouse_relay::{DatedId, Exchange, Published, PublishedPage};
 use serde_json::json;
 
 use super::down::Identity;
+use super::leg::Leg;
+use super::unanswered::{Company, Fate, Turn};
 use super::undecided::Undecided;
-use crate::came::Came;
 use crate::comparison::{Begun, Comparison, Step};
-use crate::job::Job;
 use crate::limits::{
-    ERROR_ATTEMPTS, ERROR_PAUSE, FETCH_IDS, PROBE_TIMEOUT, REPEATED_MAX, SILENCE_TIMEOUT, UNDECIDED_MAX,
-    UPLOAD_BYTES_MAX, UPLOADS_IN_FLIGHT,
+    ALONE, ERROR_ATTEMPTS, ERROR_PAUSE, FETCH_IDS, PROBE_TIMEOUT, REPEATED_MAX, UNDECIDED_MAX, UPLOAD_BYTES_MAX,
+    UPLOADS_IN_FLIGHT,
 };
 use crate::peer::Peer;
-use crate::tally::SharedTally;
 use crate::upload::{Outgoing, Sent, Upload};
 use crate::words::wants_identity;
 
@@ -28,11 +30,8 @@ const PAGES_MAX: usize = 20;
 
 /// The direction in which events go.
 pub(super) struct Up {
+    leg: Arc<Leg>,
     exchange: Arc<Exchange>,
-    job: Job,
-    tally: SharedTally,
-    /// Ids that came from the peer.
-    came: Arc<Came>,
     /// Number of the next event to read.
     next: Seq,
     undecided: Undecided,
@@ -41,7 +40,13 @@ pub(super) struct Up {
     failed: Vec<Failed>,
     /// Attempts at them.
     attempts: HashMap<EventId, Attempts>,
-    /// Time of the last event that the peer accepted.
+    /// Events that the peer has passed over, which are sent again later.
+    passed_over: Vec<Failed>,
+    /// Events of which one may have ended a connection: each is sent alone.
+    suspects: Vec<Outgoing>,
+    /// The one of them that is under way.
+    alone: Option<Alone>,
+    /// Time of the last event that the peer accepted on this connection.
     accepted: Duration,
     question: Question,
     /// Number of the last comparison, for its name.
@@ -74,6 +79,20 @@ struct Check {
     since: Duration,
 }
 
+/// Cause of the end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// One event, on a connection on which the peer has accepted others.
+    Event,
+    Peer,
+}
+
+/// An event that is sent alone.
+struct Alone {
+    id: EventId,
+    since: Duration,
+}
+
 /// Attempts at an event that the peer could not keep.
 #[derive(Clone, Copy)]
 struct Attempts {
@@ -82,7 +101,7 @@ struct Attempts {
     since: Duration,
 }
 
-/// An event that the peer could not keep.
+/// An event that the peer could not keep, or has passed over.
 struct Failed {
     outgoing: Outgoing,
     /// Time of the next attempt.
@@ -90,17 +109,19 @@ struct Failed {
 }
 
 impl Up {
-    pub(super) fn new(exchange: Arc<Exchange>, job: Job, tally: SharedTally, came: Arc<Came>, next: Seq) -> Self {
+    /// Begins at the place of the stream.
+    pub(super) fn new(leg: Arc<Leg>, exchange: Arc<Exchange>) -> Self {
         Self {
+            next: Seq(leg.cursors.get(&leg.key).up.unwrap_or(0)),
+            leg,
             exchange,
-            job,
-            tally,
-            came,
-            next,
             undecided: Undecided::default(),
             upload: Upload::default(),
             failed: Vec::new(),
             attempts: HashMap::new(),
+            passed_over: Vec::new(),
+            suspects: Vec::new(),
+            alone: None,
             accepted: Duration::ZERO,
             question: Question::Before,
             last: 0,
@@ -133,23 +154,45 @@ impl Up {
             if !self.has_room() || self.next >= end {
                 break;
             }
-            let page = self.exchange.published(self.next, &self.job.wanted(), FETCH_IDS).await?;
+            let page = self.exchange.published(self.next, &self.leg.settings.job.wanted(), FETCH_IDS).await?;
             self.read(peer, page, now).await?;
         }
-        if self.next >= end && matches!(self.question, Question::Before) && !self.job.purpose.is_down() {
+        if self.next >= end && matches!(self.question, Question::Before) && !self.leg.settings.job.purpose.is_down() {
             self.question = Question::Never;
         }
-        let due = self.failed.extract_if(.., |failed| failed.at <= now).map(|failed| failed.outgoing);
-        self.upload.read(due.collect::<Vec<_>>());
-        while let Some(json) = self.upload.next(now) {
+        for waiting in [&mut self.failed, &mut self.passed_over] {
+            let due = waiting.extract_if(.., |failed| failed.at <= now).map(|failed| failed.outgoing);
+            self.upload.read(due);
+        }
+        while let Some(json) = self.next_to_send(now) {
             if !self.upload_was_waited_for() {
                 self.answered = now;
             }
             let bytes = peer.send_text(format!("[\"EVENT\",{json}]")).await?;
             self.sent(bytes);
-            self.tally.change(|tally| tally.sent += 1);
+            self.leg.tally.change(|tally| tally.sent += 1);
         }
         Ok(())
+    }
+
+    /// Returns the next event to send, if one may be sent now. One whose turn it is to be sent alone goes first; the
+    /// others wait a moment for its outcome, and before it for theirs.
+    fn next_to_send(&mut self, now: Duration) -> Option<String> {
+        self.alone.take_if(|alone| !self.upload.is_in_flight(&alone.id));
+        match &self.alone {
+            Some(alone) if now < alone.since + ALONE => return None,
+            Some(_) => return self.upload.next(now),
+            None => {}
+        }
+        let unanswered = self.leg.unanswered.lock();
+        let is_due = |one: &Outgoing| unanswered.turn(&one.id).is_none_or(|turn| turn.at <= now);
+        let Some(due) = self.suspects.iter().position(is_due) else { return self.upload.next(now) };
+        if self.upload.waits_since(now.saturating_sub(ALONE)) || self.upload.is_pausing(now) {
+            return None;
+        }
+        let outgoing = self.suspects.remove(due);
+        self.alone = Some(Alone { id: outgoing.id, since: now });
+        Some(self.upload.send(outgoing, now))
     }
 
     /// True if an outcome was owed before the event that is being sent.
@@ -159,15 +202,16 @@ impl Up {
 
     fn sent(&self, bytes: usize) {
         self.exchange.sent(bytes);
-        self.tally.change(|tally| tally.bytes_out += bytes as u64);
+        self.leg.tally.change(|tally| tally.bytes_out += bytes as u64);
     }
 
     /// Takes the next events.
     async fn read(&mut self, peer: &Peer, page: PublishedPage, now: Duration) -> Result<(), String> {
         let (mut dated, mut events) = (Vec::new(), Vec::new());
+        let set_aside = self.leg.cursors.get(&self.leg.key).set_aside;
         for Published { seq, event } in page.events {
             let outgoing = Outgoing { id: event.id, json: event.to_json() };
-            if !self.goes(&event, &outgoing) {
+            if !self.goes(&event, &outgoing) || set_aside.iter().any(|one| one.id == event.id.to_string()) {
                 continue;
             }
             self.undecided.add(event.id, seq);
@@ -176,7 +220,7 @@ impl Up {
         }
         self.next = page.next;
         if events.is_empty() || matches!(self.question, Question::Never) {
-            self.upload.read(events);
+            self.queue(events);
             return Ok(());
         }
         self.last += 1;
@@ -192,11 +236,11 @@ impl Up {
 
     /// True if an event goes to the peer; counts one that does not.
     fn goes(&self, event: &birdhouse_events::Event, outgoing: &Outgoing) -> bool {
-        if self.came.has(&event.id) {
+        if self.leg.came.has(&event.id) {
             return false;
         }
-        let (is_kept, is_too_long) = (!self.job.sends(event), outgoing.json.len() > UPLOAD_BYTES_MAX);
-        self.tally.change(|tally| {
+        let (is_kept, is_too_long) = (!self.leg.settings.job.sends(event), outgoing.json.len() > UPLOAD_BYTES_MAX);
+        self.leg.tally.change(|tally| {
             tally.kept += u64::from(is_kept);
             tally.too_long += u64::from(is_too_long && !is_kept);
         });
@@ -221,10 +265,10 @@ impl Up {
         self.answered = now;
         // As relays say it that answer a duplicate with false.
         if accepted == Accepted::Yes || reason.starts_with("duplicate:") {
-            if self.upload.accepted(&id) == Sent::Accepted {
+            if self.upload.accepted(&id) == Sent::Accepted || self.was_waiting(&id) {
                 self.accepted = now;
-                self.tally.change(|tally| tally.accepted += 1);
-                self.end(&id);
+                self.leg.tally.change(|tally| tally.accepted += 1);
+                self.end(&id, now);
             }
             return Ok(None);
         }
@@ -247,8 +291,8 @@ impl Up {
         match self.upload.refused(&id, reason, now) {
             Sent::Refused if reason.starts_with("rate-limited:") => Err(format!("the peer takes no events: {reason}")),
             Sent::Refused => {
-                self.tally.change(|tally| tally.refused_there.add(reason));
-                self.end(&id);
+                self.leg.tally.change(|tally| tally.refused_there.add(reason));
+                self.end(&id, now);
                 Ok(Some(reason.to_owned()))
             }
             _ => Ok(None),
@@ -276,9 +320,50 @@ impl Up {
         Ok(true)
     }
 
-    fn end(&mut self, id: &EventId) {
+    /// Takes an event out of those that are sent again; true if it was among them. Its outcome has come late.
+    fn was_waiting(&mut self, id: &EventId) -> bool {
+        let before = self.suspects.len() + self.passed_over.len();
+        self.suspects.retain(|one| one.id != *id);
+        self.passed_over.retain(|one| one.outgoing.id != *id);
+        self.suspects.len() + self.passed_over.len() < before
+    }
+
+    fn end(&mut self, id: &EventId, now: Duration) {
+        self.leg.unanswered.lock().answered(id, now);
         self.attempts.remove(id);
         self.undecided.decide(id);
+    }
+
+    // === events without an answer ===
+
+    /// Notes the end of the connection: the event that was sent alone has ended it, or one of those under way.
+    pub(super) fn ended(&mut self, why: &str, now: Duration) -> Cause {
+        let mut left = self.upload.unanswered();
+        let alone = self.alone.as_ref().map(|alone| alone.id).filter(|id| left.contains(id));
+        let to_blame = alone.or(if let [only] = left[..] { Some(only) } else { None });
+        if let Some(id) = to_blame {
+            left.retain(|other| *other != id);
+            self.has_no_answer(&id, Company::None, why, now);
+        }
+        self.leg.unanswered.lock().suspect(&left, now);
+        let has_accepted = self.accepted > Duration::ZERO;
+        if to_blame.is_some() && has_accepted { Cause::Event } else { Cause::Peer }
+    }
+
+    fn has_no_answer(&mut self, id: &EventId, company: Company, why: &str, now: Duration) {
+        let Some(outgoing) = self.upload.take_back(id) else { return };
+        let mut unanswered = self.leg.unanswered.lock();
+        let fate = unanswered.failed(id, company, now);
+        let turn = unanswered.turn(id).unwrap_or(Turn { at: now, company });
+        drop(unanswered);
+        match fate {
+            Fate::Again => self.queue_again(outgoing, turn),
+            Fate::SetAside => {
+                self.leg.set_aside(id, why);
+                self.attempts.remove(id);
+                self.undecided.decide(id);
+            }
+        }
     }
 
     /// Takes an answer to a question about events.
@@ -328,9 +413,28 @@ impl Up {
         let said: HashSet<EventId> = said.into_iter().collect();
         let (lacked, known): (Vec<_>, Vec<_>) =
             events.into_iter().partition(|event| lacks == Lacks::All || said.contains(&event.id));
-        self.upload.read(lacked);
+        self.queue(lacked);
         for event in known {
+            self.leg.unanswered.lock().forget(&event.id);
             self.undecided.decide(&event.id);
+        }
+    }
+
+    /// Queues events to be sent, those that were not answered before for their turns.
+    fn queue(&mut self, events: Vec<Outgoing>) {
+        for outgoing in events {
+            let turn = self.leg.unanswered.lock().turn(&outgoing.id);
+            match turn {
+                None => self.upload.read([outgoing]),
+                Some(turn) => self.queue_again(outgoing, turn),
+            }
+        }
+    }
+
+    fn queue_again(&mut self, outgoing: Outgoing, Turn { at, company }: Turn) {
+        match company {
+            Company::Any => self.passed_over.push(Failed { outgoing, at }),
+            Company::None => self.suspects.push(outgoing),
         }
     }
 
@@ -342,7 +446,7 @@ impl Up {
     /// Checks that answers come in time.
     ///
     /// # Errors
-    /// An outcome does not.
+    /// None does.
     pub(super) fn check_time(&mut self, now: Duration) -> Result<(), String> {
         if let Question::Asked(check) = &self.question
             && now > check.since + PROBE_TIMEOUT
@@ -350,10 +454,24 @@ impl Up {
             self.check_refused(None);
             self.answered = now;
         }
-        if self.upload.is_waited_for() && now > self.answered + SILENCE_TIMEOUT {
-            return Err(format!("the outcome of an event does not come in {} s", SILENCE_TIMEOUT.as_secs()));
+        let patience = self.leg.settings.outcome_timeout;
+        let late = || format!("the outcome of an event does not come in {} s", patience.as_secs());
+        for id in self.upload.passed_over(now.saturating_sub(patience)) {
+            self.has_no_answer(&id, Company::Any, &late(), now);
         }
-        Ok(())
+        if !self.upload.is_waited_for() || now <= self.answered + patience {
+            return Ok(());
+        }
+        let unanswered = self.upload.unanswered();
+        match &self.alone {
+            // It may be its fault, so the connection goes on.
+            Some(Alone { id, .. }) if unanswered == [*id] => {
+                let id = *id;
+                self.has_no_answer(&id, Company::None, &late(), now);
+                Ok(())
+            }
+            _ => Err(late()),
+        }
     }
 }
 

@@ -7,3 +7,4 @@ mod hostile;
 mod hostile_stream;
 mod old_peer;
 mod streams;
+mod unanswered;

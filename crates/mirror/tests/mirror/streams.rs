@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use birdhouse_dial::{Guard, Refused};
 use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+use birdhouse_mirror::limits::OUTCOME_TIMEOUT;
 use birdhouse_mirror::{
     Cursors, Direction, Job, Purpose, StreamSettings, StreamState, StreamStatus, Streams, relay_url,
 };
@@ -39,7 +40,7 @@ pub(crate) fn fresh(kind: u16, number: usize) -> VerifiedEvent {
 pub(crate) fn stream(to: SocketAddr, direction: Direction, filter: &str) -> StreamSettings {
     let job = Job::new(&Settings::default().filter_limits(), Purpose::Transfer(direction), filter).unwrap();
     let targets = vec![relay_url(&format!("ws://{to}")).unwrap()];
-    StreamSettings { name: "test".into(), targets, job, keys: None, plugin: None }
+    StreamSettings { name: "test".into(), targets, job, keys: None, plugin: None, outcome_timeout: OUTCOME_TIMEOUT }
 }
 
 /// Starts the streams of a relay, whose places are in a folder.
@@ -72,12 +73,12 @@ pub(crate) fn status(streams: &Streams) -> StreamStatus {
     all.remove(0)
 }
 
-async fn until_live(streams: &Streams) {
+pub(crate) async fn until_live(streams: &Streams) {
     until("the stream is live", || status(streams).state == StreamState::Live).await;
 }
 
 /// Returns the id of the event that a client sends in a message.
-fn sent(message: &str) -> Option<String> {
+pub(crate) fn sent(message: &str) -> Option<String> {
     let event = message.strip_prefix("[\"EVENT\",{")?;
     Some(event.split("\"id\":\"").nth(1)?[..64].to_owned())
 }

@@ -67,6 +67,7 @@ fn of_state(state: &State, control: &Control) -> Status {
         bitcoin: state.bitcoin.as_ref().map(|bitcoin| of_bitcoin(bitcoin, control, rates, now)),
         relay: None,
         streams: Vec::new(),
+        set_aside: Vec::new(),
         protocols: protocols(state),
         slowest: slowest(state),
         disk: disk(&control.stores),

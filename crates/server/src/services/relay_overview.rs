@@ -46,6 +46,7 @@ impl service::Overview for State {
     fn show(&self, status: &mut Status, rates: PerSecond) {
         status.relay = Some(of_relay(&self.overview, &self.health, rates));
         status.streams = stream_overview::shown(&self.streams);
+        status.set_aside = stream_overview::set_aside(&self.streams);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Result as Written;
 
-use birdhouse_dashboard::Stream;
+use birdhouse_dashboard::{SetAside, Stream};
 use birdhouse_mirror::{Direction, StreamState, StreamStatus, Tally};
 use birdhouse_watch::channel::Clock;
 
@@ -12,7 +12,7 @@ use super::metrics_writer::MetricsWriter;
 type Figure = fn(&Tally) -> u64;
 
 /// Counters: name, meaning, figure.
-const COUNTERS: [(&str, &str, Figure); 6] = [
+const COUNTERS: [(&str, &str, Figure); 7] = [
     ("relay_stream_received_events", "Events that came by a stream.", |tally| tally.received),
     ("relay_stream_stored_events", "Events that came by a stream and were new.", |tally| tally.stored),
     ("relay_stream_refused_events", "Events that came by a stream and were refused.", |tally| {
@@ -23,6 +23,11 @@ const COUNTERS: [(&str, &str, Figure); 6] = [
     ("relay_stream_rejected_events", "Events that the other relay of a stream has refused.", |tally| {
         tally.refused_there.total()
     }),
+    (
+        "relay_stream_set_aside_events",
+        "Events that a stream has given up, because the other relay does not answer them.",
+        |tally| tally.set_aside,
+    ),
 ];
 
 /// Writes the metrics, each by stream and URL; the settings bound their number.
@@ -61,6 +66,21 @@ pub(super) fn shown(streams: &[StreamStatus]) -> Vec<Stream> {
     streams.iter().map(|stream| line(stream, now)).collect()
 }
 
+/// Returns the events that streams have given up.
+pub(super) fn set_aside(streams: &[StreamStatus]) -> Vec<SetAside> {
+    let of = |stream: &StreamStatus| {
+        let (name, url) = (stream.name.clone(), stream.url.clone());
+        let event = move |one: &birdhouse_mirror::SetAside| SetAside {
+            stream: name.clone(),
+            url: url.clone(),
+            event: one.id.clone(),
+            reason: one.why.clone(),
+        };
+        stream.set_aside.iter().map(event).collect::<Vec<_>>()
+    };
+    streams.iter().flat_map(of).collect()
+}
+
 fn line(status: &StreamStatus, now: u64) -> Stream {
     let StreamStatus { name, url, direction, state, since, why, last_refusal, behind, tally, .. } = status;
     let dir = match direction {
@@ -80,6 +100,7 @@ fn line(status: &StreamStatus, now: u64) -> Stream {
         sent: tally.sent,
         accepted: tally.accepted,
         refused_there: tally.refused_there.total(),
+        set_aside: tally.set_aside,
         waiting: *behind,
         last_refusal: last_refusal.clone(),
         failure: why.clone(),

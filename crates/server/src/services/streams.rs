@@ -46,6 +46,7 @@ fn of(stream: &StreamOptions, filter_limits: &FilterLimits, broken: WhenBroken) 
         job,
         keys: key_file.as_deref().map(relay_key::read).transpose()?.map(std::sync::Arc::new),
         plugin: plugin.clone().map(|command| PluginSettings { command, broken }),
+        outcome_timeout: limits::OUTCOME_TIMEOUT,
     })
 }
 
