@@ -1,6 +1,9 @@
 //! Bounds of an exchange with another relay.
 
+use std::fmt::Write as _;
 use std::time::Duration;
+
+use birdhouse_clients::Bound;
 
 /// Bytes of one message of the peer; a longer one ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -144,3 +147,90 @@ pub const PLACE_BYTES: usize = 4096 + SET_ASIDE_KEPT * (6 * SET_ASIDE_WHY_BYTES 
 pub const STREAM_FILTERS_BYTES_MAX: usize = 8 << 20;
 /// Bytes of the file of cursors. Escapes may double a filter.
 pub const CURSORS_BYTES_MAX: u64 = (2 * STREAM_FILTERS_BYTES_MAX + STREAM_CONNECTIONS_MAX * PLACE_BYTES) as u64;
+
+/// Rows of the table: the bound, its value, and what happens when it is reached.
+type Rows<'a> = &'a [(&'a str, &'a dyn Text, &'a str)];
+
+/// A value as the table shows it.
+trait Text {
+    fn text(&self) -> String;
+}
+
+impl<T: Bound> Text for T {
+    fn text(&self) -> String {
+        self.to_text()
+    }
+}
+
+/// Returns the table of these bounds for the manual.
+pub fn manual() -> String {
+    let [overlap, wrapped_overlap] = [OVERLAP_S, WRAPPED_OVERLAP_S].map(Duration::from_secs);
+    let rows: Rows<'_> = &[
+        ("Streams of the settings", &STREAMS_MAX, REFUSED),
+        ("URLs of one stream", &STREAM_URLS_MAX, REFUSED),
+        ("URLs of all streams", &STREAM_CONNECTIONS_MAX, REFUSED),
+        ("Bytes of a stream's name", &STREAM_NAME_BYTES_MAX, REFUSED),
+        ("Bytes of the filters of all streams, once for each URL", &STREAM_FILTERS_BYTES_MAX, REFUSED),
+        ("Time to connect to the other relay, TLS and WebSocket included; a proxy has more", &CONNECT_TIMEOUT, ENDED),
+        ("Time in which it confirms the subscription of a stream", &SUBSCRIBE_TIMEOUT, ENDED),
+        ("Time in which it sends nothing while it owes an answer to a synchronization", &SILENCE_TIMEOUT, ENDED),
+        ("Time in which it reads nothing of what is written to it", &SILENCE_TIMEOUT, ENDED),
+        ("Time in which nothing comes on a stream, which it pings", &STREAM_SILENCE_TIMEOUT, ENDED),
+        ("Interval of these pings", &PING_INTERVAL, "a ping"),
+        ("Pause of a stream after its connection ended", &BACKOFF_MIN, "it doubles with each further end"),
+        ("The longest of these pauses", &BACKOFF_MAX, "it doubles no more"),
+        ("Time after which a connection is a good one", &STABLE, "the next pause is the first again"),
+        ("Bytes of one message of the other relay", &MESSAGE_BYTES_MAX, ENDED),
+        ("Events that it sends without being asked", &UNASKED_MAX, ENDED),
+        ("Events that are no valid ones, if they are more than the others", &INVALID_MAX, ENDED),
+        ("Time before the last complete moment from which a stream catches up", &overlap, "older ones are left out"),
+        (
+            "The same where gift wraps may come, which are dated back (NIP-59)",
+            &wrapped_overlap,
+            "older ones are left out",
+        ),
+        ("Events that are stored together", &BATCH_EVENTS, "the next batch follows"),
+        ("Batches that wait to be stored", &BATCHES_WAITING, "the other relay is not read"),
+        ("Ids of this relay that are compared at once", &WINDOW_IDS_MAX, "the window of time becomes shorter"),
+        ("Ids that wait to be fetched, and events that wait to be sent", &QUEUED_IDS_MAX, "the comparison waits"),
+        ("Bytes of an event that is sent", &UPLOAD_BYTES_MAX, "it is not sent, and is counted"),
+        ("Events that are sent and not answered", &UPLOADS_IN_FLIGHT, "the next ones wait"),
+        ("Events of a stream that are read and have no final outcome", &UNDECIDED_MAX, "no more are read"),
+        (
+            "Attempts at an event that is answered by `error:`",
+            &ERROR_ATTEMPTS,
+            "it counts as refused; if no other event was accepted meanwhile, the connection is ended",
+        ),
+        ("Pauses in a row for `rate-limited:`", &PAUSES_MAX, ENDED),
+        ("The longest of these pauses", &PAUSE_MAX, "they double no more"),
+        (
+            "Time in which the other relay answers an event",
+            &OUTCOME_TIMEOUT,
+            "it is sent again, if a later one was answered; if none is answered, the connection is ended",
+        ),
+        ("Time for which other events wait for one that may have ended a connection", &ALONE, "they are sent"),
+        (
+            "Attempts at an event that is not answered, each after the other relay has answered another one",
+            &UNANSWERED_PROOFS,
+            "it is set aside",
+        ),
+        ("All attempts at it, if the other relay has answered another one", &UNANSWERED_ATTEMPTS, "it is set aside"),
+        ("Pause after the first of them", &UNANSWERED_PAUSE, "it doubles with each further one"),
+        ("The longest of these pauses", &UNANSWERED_PAUSE_MAX, "it doubles no more"),
+        ("Events of one URL that are named as set aside", &SET_ASIDE_KEPT, "the oldest is no longer named"),
+        (
+            "Ids that came from a URL and are remembered, so that none goes back",
+            &CAME_IDS_MAX,
+            "the oldest is forgotten; the other relay answers it as a duplicate",
+        ),
+        ("Reasons of refusals that are counted apart", &REASONS_MAX, "further ones are counted together"),
+    ];
+    let mut text = "| fixed, of streams and `birdhouse sync` | | when it is reached |\n|---|---|---|\n".to_owned();
+    for (bound, value, consequence) in rows {
+        writeln!(text, "| {bound} | {} | {consequence} |", value.text()).expect("writing to memory never fails");
+    }
+    text
+}
+
+const REFUSED: &str = "the settings are refused";
+const ENDED: &str = "the connection is ended: a stream connects again, a synchronization ends";

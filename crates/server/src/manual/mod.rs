@@ -45,6 +45,8 @@ fn every_limit_is_in_the_tables_with_default_and_consequence() {
         + "\n"
         + &birdhouse_relay::Limits::manual()
         + "\n"
+        + &birdhouse_mirror::limits::manual()
+        + "\n"
         + &birdhouse_esplora::Limits::manual()
         + "\n"
         + &birdhouse_watch::limits::manual();

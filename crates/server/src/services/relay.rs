@@ -99,7 +99,11 @@ pub(super) fn open(options: &Options, rules: Arc<RuleBook>) -> Result<Option<Ope
 
 /// Checks the settings without opening anything.
 pub(super) fn check(options: &Options) -> Result<()> {
-    if listeners::plan_of(options, &RELAY)?.is_empty() { Ok(()) } else { urls(options).map(drop) }
+    if listeners::plan_of(options, &RELAY)?.is_empty() {
+        return Ok(());
+    }
+    urls(options)?;
+    streams::plan(options).map(drop)
 }
 
 /// Returns the public URLs of the settings.

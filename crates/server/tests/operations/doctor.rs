@@ -105,6 +105,23 @@ fn a_wrong_network_login_or_address_is_found_as_the_only_cause() {
 }
 
 #[test]
+fn a_mistake_in_a_stream_is_found_before_the_server_starts() {
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("birdhouse.toml");
+    let settings = [
+        "--bitcoin=off".to_owned(),
+        "--relay-addr=127.0.0.1:0".to_owned(),
+        format!("--data-dir={}", data.path().join("data").display()),
+        format!("--config={}", file.display()),
+    ];
+    let stream = |urls: &str| fs::write(&file, format!("[[stream]]\nname = 'a'\nurls = '{urls}'\ndir = 'up'\n"));
+    stream("wss://relay.example.org").unwrap();
+    assert_eq!(examine(&settings, &[]), (Vec::new(), true));
+    stream("https://relay.example.org").unwrap();
+    assert_found(examine(&settings, &[]), "settings", &["the stream \"a\"", "url 1 is none of a relay"]);
+}
+
+#[test]
 fn the_manuals_whitelist_suffices_and_a_pruned_node_needs_more_calls() {
     let permitted = SERVICE.lines().find(|line| line.starts_with("rpcwhitelist=birdhouse:")).unwrap();
     let start = |more: &str| {

@@ -38,7 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("birdhouse-events", &["birdhouse-store"]),
     ("birdhouse-relay", &["birdhouse-clients", "birdhouse-events", "birdhouse-net", "birdhouse-web"]),
-    ("birdhouse-mirror", &["birdhouse-dial", "birdhouse-events", "birdhouse-relay"]),
+    ("birdhouse-mirror", &["birdhouse-clients", "birdhouse-dial", "birdhouse-events", "birdhouse-relay"]),
     ("birdhouse-regtest", &[]),
     ("birdhouse-cassandra", &[]),
     ("birdhouse-silentpayments", &[]),
