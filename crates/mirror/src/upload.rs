@@ -93,11 +93,22 @@ impl Upload {
 
     /// Returns the next event to send, if one may be sent now.
     pub(crate) fn next(&mut self, now: Duration) -> Option<String> {
+        self.first(now)?;
+        let outgoing = self.ready.pop_front()?;
+        Some(self.send(outgoing, now))
+    }
+
+    /// Returns the id of that event.
+    pub(crate) fn first(&self, now: Duration) -> Option<EventId> {
         if self.in_flight.len() >= UPLOADS_IN_FLIGHT || self.pause(now).is_some() {
             return None;
         }
-        let outgoing = self.ready.pop_front()?;
-        Some(self.send(outgoing, now))
+        self.ready.front().map(|outgoing| outgoing.id)
+    }
+
+    /// Takes the first of the events that wait to be sent out of them.
+    pub(crate) fn skip(&mut self) {
+        self.ready.pop_front();
     }
 
     /// Puts an event in flight; returns its JSON.

@@ -181,18 +181,46 @@ impl Up {
         self.alone.take_if(|alone| !self.upload.is_in_flight(&alone.id));
         match &self.alone {
             Some(alone) if now < alone.since + ALONE => return None,
-            Some(_) => return self.upload.next(now),
+            Some(_) => return self.next_of_others(now),
             None => {}
         }
-        let unanswered = self.leg.unanswered.lock();
-        let is_due = |one: &Outgoing| unanswered.turn(&one.id).is_none_or(|turn| turn.at <= now);
-        let Some(due) = self.suspects.iter().position(is_due) else { return self.upload.next(now) };
+        let Some(due) = self.due_suspect(now) else { return self.next_of_others(now) };
         if self.upload.waits_since(now.saturating_sub(ALONE)) || self.upload.is_pausing(now) {
             return None;
         }
         let outgoing = self.suspects.remove(due);
         self.alone = Some(Alone { id: outgoing.id, since: now });
         Some(self.upload.send(outgoing, now))
+    }
+
+    /// Returns the next event to send beside others. One that has come from the peer while it waited is left out.
+    fn next_of_others(&mut self, now: Duration) -> Option<String> {
+        while let Some(id) = self.upload.first(now)
+            && self.leg.came.has(&id)
+        {
+            self.upload.skip();
+            self.is_there(&id);
+        }
+        self.upload.next(now)
+    }
+
+    /// Returns the place of an event whose turn it is to be sent alone. Those that have come from the peer are left out.
+    fn due_suspect(&mut self, now: Duration) -> Option<usize> {
+        let came = Arc::clone(&self.leg.came);
+        let left_out: Vec<Outgoing> = self.suspects.extract_if(.., |one| came.has(&one.id)).collect();
+        for Outgoing { id, .. } in left_out {
+            self.is_there(&id);
+        }
+        let unanswered = self.leg.unanswered.lock();
+        let is_due = |one: &Outgoing| unanswered.turn(&one.id).is_none_or(|turn| turn.at <= now);
+        self.suspects.iter().position(is_due)
+    }
+
+    /// Notes that the peer has an event, though not from here.
+    fn is_there(&mut self, id: &EventId) {
+        self.leg.unanswered.lock().forget(id);
+        self.attempts.remove(id);
+        self.undecided.decide(id);
     }
 
     /// True if an outcome was owed before the event that is being sent.
@@ -415,8 +443,7 @@ impl Up {
             events.into_iter().partition(|event| lacks == Lacks::All || said.contains(&event.id));
         self.queue(lacked);
         for event in known {
-            self.leg.unanswered.lock().forget(&event.id);
-            self.undecided.decide(&event.id);
+            self.is_there(&event.id);
         }
     }
 
