@@ -71,7 +71,7 @@ const POLL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_hours(2);
 
 /// All parts. The shortest pieces come first.
-pub(crate) const PARTS: [Part; 17] = [
+pub(crate) const PARTS: [Part; 18] = [
     Part {
         name: "relay-kills",
         proves: "SIGKILL during relay writes of all kinds: every acknowledged event is there, the model agrees",
@@ -222,6 +222,22 @@ pub(crate) const PARTS: [Part; 17] = [
             each: 55,
             said: Some(" notices, "),
             ..KILLED
+        }),
+    },
+    Part {
+        name: "stream-kills",
+        proves: "SIGKILL of a server and of stand-ins for twenty other relays, pulled cables and new filters while events \
+                 stream: none is missing on any side, none is sent back, by a checker of the history",
+        volume: 60,
+        unit: "minutes",
+        piece: 10,
+        run: Run::Test(Test {
+            target: KILL,
+            name: "streams_lose_nothing_for_a_long_time",
+            count: "BIRDHOUSE_MINUTES",
+            from: "BIRDHOUSE_SEED",
+            is_ignored: true,
+            ..SEEDED
         }),
     },
     Part {

@@ -44,7 +44,6 @@ impl Home {
     }
 
     /// Returns a new folder for a relay alone.
-    #[cfg(feature = "cluster")]
     pub(crate) fn of_relay(args: &[String]) -> Self {
         Self::with([&["--bitcoin=off".to_owned()], args].concat(), PathBuf::new(), Profile::Full)
     }

@@ -21,6 +21,8 @@ mod pruned;
 mod receiver;
 mod relay;
 mod soak;
+mod stand_in;
+mod streams;
 mod tip;
 
 use birdhouse_testkit::mix::{self, Size};
