@@ -3,6 +3,12 @@
 
 mod answers;
 mod behind;
+#[path = "../../../silentpayments/tests/silentpayments/cases.rs"]
+#[expect(dead_code, reason = "the tests of silent payments use all of it")]
+mod bip352_cases;
+#[path = "../../../silentpayments/tests/silentpayments/vectors.rs"]
+#[expect(dead_code, reason = "the tests of silent payments use all of it")]
+mod bip352_vectors;
 mod bulk;
 mod come_back;
 mod common;
@@ -16,9 +22,13 @@ mod front;
 mod kill;
 mod mempool;
 mod merges;
+#[path = "../../../silentpayments/tests/silentpayments/model.rs"]
+#[expect(dead_code, reason = "the tests of silent payments use all of it")]
+mod model;
 mod overwritten;
 mod power_cut;
 mod spenders;
 mod tweak_kills;
+mod tweak_vectors;
 mod tweaks;
 mod work_budget;

@@ -20,7 +20,7 @@ use bitcoin::{Block, Network, OutPoint, Script, ScriptBuf, Transaction, TxOut, T
 use crate::common::{self, MemoryNode};
 
 /// A wallet that receives silent payments, and its labels.
-struct Receiver {
+pub(crate) struct Receiver {
     scan: SecretKey,
     spend: PublicKey,
     labels: Vec<u32>,
@@ -70,18 +70,18 @@ fn tweak(transaction: &Transaction, outputs: &Outputs) -> Option<PublicKey> {
 }
 
 impl Receiver {
-    fn new(number: u8, labels: &[u32]) -> Self {
+    pub(crate) fn new(number: u8, labels: &[u32]) -> Self {
         let secret = |byte| SecretKey::from_slice(&[byte; 32]).unwrap();
         let spend = secret(100 + number).public_key(SECP256K1);
         Self { scan: secret(number + 1), spend, labels: labels.to_vec() }
     }
 
-    fn scan_key(&self) -> ScanKey {
+    pub(crate) fn scan_key(&self) -> ScanKey {
         ScanKey::new(&self.scan.secret_bytes(), &self.spend.serialize(), &self.labels).unwrap()
     }
 
     /// The key of output `k` to a label.
-    fn output(&self, tweak: &PublicKey, k: u32, label: Option<u32>) -> [u8; 32] {
+    pub(crate) fn output(&self, tweak: &PublicKey, k: u32, label: Option<u32>) -> [u8; 32] {
         let secret = tweak.mul_tweak(SECP256K1, &self.scan.into()).unwrap().serialize();
         let hash = tagged("BIP0352/SharedSecret", &[&secret, &k.to_be_bytes()]);
         let mut key = self.spend.add_exp_tweak(SECP256K1, &Scalar::from_be_bytes(hash).unwrap()).unwrap();

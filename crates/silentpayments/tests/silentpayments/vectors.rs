@@ -1,11 +1,10 @@
 //! The receiving side of the BIP's vectors: `bip-0352/send_and_receive_test_vectors.json` of the repository
 //! `bitcoin/bips` at commit 7fe0b034ec967b52a5a28276419117326df93263 (BIP version 1.1.1), without its sending side.
 
-use birdhouse_silentpayments::{Engine, Path, Row, ScanKey};
-use secp256k1::{PublicKey, SECP256K1, SecretKey};
+use secp256k1::{SECP256K1, SecretKey};
 use serde_json::Value;
 
-use crate::model::{Mistake, Receiver, Spend, Transaction, tweak_under_test};
+use crate::model::{Receiver, Spend, Transaction};
 
 /// One receiver of one vector.
 pub(crate) struct Vector {
@@ -110,65 +109,4 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 
 fn bytes<const LEN: usize>(value: &Value) -> [u8; LEN] {
     const_hex::decode(value.as_str().unwrap()).unwrap().try_into().unwrap()
-}
-
-#[test]
-fn tweaks_are_those_of_the_vectors() {
-    for vector in all() {
-        assert_eq!(tweak_under_test(&vector.transaction), vector.tweak, "case {}", vector.case);
-    }
-}
-
-#[test]
-fn payments_are_those_of_the_vectors() {
-    for vector in all() {
-        let Some(tweak) = vector.tweak else { continue };
-        let receiver = &vector.receiver;
-        let key = ScanKey::new(&receiver.scan, &receiver.spend.serialize(), &receiver.labels).unwrap();
-        let payments = key.payments(&tweak, &vector.outputs).unwrap();
-        let model = receiver.payments(&tweak, &vector.outputs, Mistake::None);
-        assert_eq!(key.is_paid(&tweak, &vector.outputs), Ok(!model.is_empty()), "case {}", vector.case);
-        let keys: Vec<_> = payments.iter().map(|payment| vector.outputs[payment.output]).collect();
-        assert!(keys.iter().eq(model.iter().map(|(_, key)| key)), "case {}", vector.case);
-        assert!(vector.accepts(model), "case {}", vector.case);
-        for payment in payments.iter().filter(|payment| payment.label.is_some_and(|label| label > 0)) {
-            assert!(receiver.labels.contains(&payment.label.unwrap()), "case {}", vector.case);
-        }
-    }
-}
-
-#[test]
-fn the_model_has_the_tweaks_and_spends_the_payments_of_the_vectors() {
-    for vector in all() {
-        let tweak = crate::model::tweak(&vector.transaction, Mistake::None);
-        assert_eq!(tweak, vector.tweak, "case {}", vector.case);
-        let Payments::Exact(payments) = &vector.payments else { continue };
-        for (tweak, key) in payments {
-            let tweak = SecretKey::from_slice(tweak).unwrap();
-            let point: PublicKey = vector.receiver.spend.combine(&tweak.public_key(SECP256K1)).unwrap();
-            assert_eq!(point.x_only_public_key().0.serialize(), *key, "case {}", vector.case);
-        }
-    }
-}
-
-#[test]
-fn scans_hit_the_rows_with_payments_on_every_path() {
-    let engines: Vec<_> = [Path::Vector, Path::Scalar, Path::Reference].into_iter().filter_map(Engine::with).collect();
-    assert!(engines.len() >= 2);
-    for vector in all() {
-        let Some(tweak) = vector.tweak else { continue };
-        let prefixes: Vec<[u8; 4]> = vector.outputs.iter().map(|key| key[..4].try_into().unwrap()).collect();
-        let rows = [Row { tweak: &tweak, prefixes: &[] }, Row { tweak: &tweak, prefixes: &prefixes }];
-        // Few rows have no batch.
-        let many = rows.repeat(5);
-        let is_paid = vector.payments != Payments::Exact(Vec::new());
-        for engine in &engines {
-            let receiver = &vector.receiver;
-            let key = ScanKey::new(&receiver.scan, &receiver.spend.serialize(), &receiver.labels).unwrap();
-            let scanner = engine.scanner(key);
-            let [few, hits] = [&rows[..], &many].map(|rows| scanner.scan(rows).unwrap());
-            assert_eq!(few, if is_paid { &[1][..] } else { &[] }, "case {} by {:?}", vector.case, engine.path());
-            assert_eq!(hits, if is_paid { &[1, 3, 5, 7, 9][..] } else { &[] }, "case {}", vector.case);
-        }
-    }
 }
