@@ -44,6 +44,18 @@ pub enum Form {
     Oversized,
     /// A push of more bytes than follow: cannot be spent, but can be paid.
     TruncatedPush,
+    /// Pay to public key hash of a 65-byte key.
+    P2pkhUncompressed,
+    /// Version 1, spent by a script.
+    P2trScript,
+    /// Version 1, spent by a script; nobody has the internal key.
+    P2trScriptOnly,
+    /// The same, spent with an annex.
+    P2trScriptOnlyAnnex,
+    /// Version 1, spent by key path with an annex. The scripts are those of [`Self::P2tr`].
+    P2trAnnex,
+    /// Version 2: a node lets anyone spend it in a block.
+    LaterVersion,
 }
 
 impl Form {
@@ -63,12 +75,22 @@ impl Form {
         Self::Empty,
     ];
 
+    /// More kinds that can be spent, which no shape of a chain has by itself.
+    pub const UNUSUAL: [Self; 6] = [
+        Self::P2pkhUncompressed,
+        Self::P2trScript,
+        Self::P2trScriptOnly,
+        Self::P2trScriptOnlyAnnex,
+        Self::P2trAnnex,
+        Self::LaterVersion,
+    ];
+
     /// Kinds that cannot be spent.
     pub const UNSPENDABLE: [Self; 3] = [Self::OpReturn, Self::Oversized, Self::TruncatedPush];
 
     /// Returns true for a kind that a wallet can spend.
     pub fn is_spendable(self) -> bool {
-        Self::SPENDABLE.contains(&self)
+        Self::SPENDABLE.contains(&self) || Self::UNUSUAL.contains(&self)
     }
 }
 

@@ -9,7 +9,8 @@ use bitcoin::key::{Keypair, TapTweak, UntweakedPublicKey};
 use bitcoin::opcodes::all as op;
 use bitcoin::script::{Builder, PushBytesBuf};
 use bitcoin::secp256k1::{All, Message, Secp256k1, SecretKey};
-use bitcoin::sighash::{EcdsaSighashType, Prevouts, SighashCache, TapSighashType};
+use bitcoin::sighash::{Annex, EcdsaSighashType, Prevouts, SighashCache, TapSighashType};
+use bitcoin::taproot::{LeafVersion, TaprootBuilder, TaprootSpendInfo};
 use bitcoin::{Address, KnownHrp, PublicKey, Script, ScriptBuf, Transaction, TxOut, Witness, ecdsa, taproot};
 
 use crate::coin::Coin;
@@ -17,6 +18,14 @@ use crate::script::{Form, Lock, check_signature, keyless, multisig};
 
 const ALL: EcdsaSighashType = EcdsaSighashType::All;
 const SIGNABLE: &str = "the input exists and its script was made here";
+/// The internal key that [BIP341](https://github.com/bitcoin/bips/blob/master/bip-0341.mediawiki) proposes for outputs
+/// that are spent by scripts alone: nobody knows its logarithm.
+const NOBODYS_KEY: [u8; 32] = [
+    0x50, 0x92, 0x9b, 0x74, 0xc1, 0xa0, 0x49, 0x54, 0xb7, 0x8b, 0x4b, 0x60, 0x35, 0xe9, 0x7a, 0x5e, 0x07, 0x8a, 0x5a,
+    0x0f, 0x28, 0xec, 0x96, 0xd5, 0x47, 0xbf, 0xee, 0x9a, 0xce, 0x80, 0x3a, 0xc0,
+];
+/// The first byte says that it is one; the rest means nothing yet.
+const ANNEX: &[u8] = b"\x50birdhouse";
 
 /// The keys derived from one seed.
 #[derive(Debug, Clone)]
@@ -36,11 +45,18 @@ impl Wallet {
         let key = |index| self.public(lock, index);
         match lock.form {
             Form::P2pk | Form::P2pkUncompressed => check_signature(&key(0)),
-            Form::P2pkh => ScriptBuf::new_p2pkh(&key(0).pubkey_hash()),
+            Form::P2pkh | Form::P2pkhUncompressed => ScriptBuf::new_p2pkh(&key(0).pubkey_hash()),
             Form::P2shMultisig | Form::P2shP2wpkh => self.redeem_script(lock).to_p2sh(),
             Form::P2wpkh => ScriptBuf::new_p2wpkh(&key(0).wpubkey_hash().expect("the key is compressed")),
             Form::P2wsh => self.redeem_script(lock).to_p2wsh(),
-            Form::P2tr => ScriptBuf::new_p2tr(&self.secp, self.internal_key(lock), None),
+            Form::P2tr | Form::P2trAnnex => ScriptBuf::new_p2tr(&self.secp, self.internal_key(lock), None),
+            Form::P2trScript | Form::P2trScriptOnly | Form::P2trScriptOnlyAnnex => {
+                ScriptBuf::new_p2tr_tweaked(self.script_path(lock).output_key())
+            }
+            Form::LaterVersion => {
+                let program = self.internal_key(lock).serialize();
+                Builder::new().push_opcode(op::OP_PUSHNUM_2).push_slice(program).into_script()
+            }
             Form::BareMultisig => self.redeem_script(lock),
             _ => keyless(lock),
         }
@@ -80,7 +96,7 @@ impl Wallet {
         let bare = |script_sig| (script_sig, Witness::new());
         match lock.form {
             Form::P2pk | Form::P2pkUncompressed => bare(pushes(&[&self.legacy(cache, vin, lock, 0, script)])),
-            Form::P2pkh => {
+            Form::P2pkh | Form::P2pkhUncompressed => {
                 let signature = self.legacy(cache, vin, lock, 0, script);
                 bare(pushes(&[&signature, &self.public(lock, 0).to_bytes()]))
             }
@@ -103,7 +119,11 @@ impl Wallet {
                 let signature = self.ecdsa(lock, 0, Message::from_digest(hash.to_byte_array()));
                 (ScriptBuf::new(), Witness::from_slice(&[signature, inner.into_bytes()]))
             }
-            Form::P2tr => (ScriptBuf::new(), self.taproot_witness(cache, vin, lock, prevouts)),
+            Form::P2tr => (ScriptBuf::new(), self.taproot_witness(cache, vin, lock, prevouts, None)),
+            Form::P2trAnnex => (ScriptBuf::new(), self.taproot_witness(cache, vin, lock, prevouts, Some(ANNEX))),
+            Form::P2trScript | Form::P2trScriptOnly => (ScriptBuf::new(), self.script_witness(lock, None)),
+            Form::P2trScriptOnlyAnnex => (ScriptBuf::new(), self.script_witness(lock, Some(ANNEX))),
+            Form::LaterVersion => bare(ScriptBuf::new()),
             Form::Empty => bare(Builder::new().push_opcode(op::OP_PUSHNUM_1).into_script()),
             Form::AnyoneCanSpend | Form::NonMinimal => bare(ScriptBuf::new()),
             Form::OpReturn | Form::Oversized | Form::TruncatedPush => {
@@ -135,13 +155,35 @@ impl Wallet {
         vin: usize,
         lock: Lock,
         prevouts: &[TxOut],
+        annex: Option<&[u8]>,
     ) -> Witness {
-        let kind = TapSighashType::Default;
-        let hash = cache.taproot_key_spend_signature_hash(vin, &Prevouts::All(prevouts), kind).expect(SIGNABLE);
+        let (kind, prevouts) = (TapSighashType::Default, Prevouts::All(prevouts));
+        let signed = annex.map(|annex| Annex::new(annex).expect("it begins as one"));
+        let hash = cache.taproot_signature_hash(vin, &prevouts, signed, None, kind).expect(SIGNABLE);
         let pair = Keypair::from_secret_key(&self.secp, &self.secret(lock, 0)).tap_tweak(&self.secp, None);
         let message = Message::from_digest(hash.to_byte_array());
         let signature = self.secp.sign_schnorr_no_aux_rand(&message, &pair.to_keypair());
-        Witness::p2tr_key_spend(&taproot::Signature { signature, sighash_type: kind })
+        let mut witness = Witness::p2tr_key_spend(&taproot::Signature { signature, sighash_type: kind });
+        annex.into_iter().for_each(|annex| witness.push(annex));
+        witness
+    }
+
+    /// Spends by a script that needs no signature.
+    fn script_witness(&self, lock: Lock, annex: Option<&[u8]>) -> Witness {
+        let leaf = (leaf(lock), LeafVersion::TapScript);
+        let control_block = self.script_path(lock).control_block(&leaf).expect("the leaf is the only one");
+        let mut witness = Witness::from_slice(&[leaf.0.into_bytes(), control_block.serialize()]);
+        annex.into_iter().for_each(|annex| witness.push(annex));
+        witness
+    }
+
+    fn script_path(&self, lock: Lock) -> TaprootSpendInfo {
+        let internal_key = match lock.form {
+            Form::P2trScript => self.internal_key(lock),
+            _ => UntweakedPublicKey::from_slice(&NOBODYS_KEY).expect("it is the x coordinate of a point"),
+        };
+        let tree = TaprootBuilder::new().add_leaf(0, leaf(lock)).expect("one leaf is a tree");
+        tree.finalize(&self.secp, internal_key).expect("the tree is whole")
     }
 
     fn ecdsa(&self, lock: Lock, key: u32, message: Message) -> Vec<u8> {
@@ -164,7 +206,7 @@ impl Wallet {
 
     fn public(&self, lock: Lock, index: u32) -> PublicKey {
         let inner = self.secret(lock, index).public_key(&self.secp);
-        PublicKey { compressed: lock.form != Form::P2pkUncompressed, inner }
+        PublicKey { compressed: !matches!(lock.form, Form::P2pkUncompressed | Form::P2pkhUncompressed), inner }
     }
 
     fn internal_key(&self, lock: Lock) -> UntweakedPublicKey {
@@ -182,6 +224,11 @@ impl Wallet {
         let bytes = sha256::Hash::from_engine(engine).to_byte_array();
         SecretKey::from_slice(&bytes).expect("a hash is below the curve's order, but for one in 2^128")
     }
+}
+
+/// Returns the script of a script path, which differs from lock to lock.
+fn leaf(lock: Lock) -> ScriptBuf {
+    keyless(Lock::new(Form::AnyoneCanSpend, lock.number))
 }
 
 /// Makes the `scriptSig` of a multisig; the empty first item is what `OP_CHECKMULTISIG` pops too many.

@@ -57,6 +57,26 @@ fn node_accepts_every_shape_of_the_sample_chain() {
 }
 
 #[test]
+fn node_accepts_spends_of_unusual_scripts() {
+    let node = node();
+    let mut chain = ChainBuilder::new(20);
+    mix::mature(&mut chain);
+    let payments = Form::UNUSUAL.map(|form| [50_000, 40_000].map(|sat| Payment::to_lock(Lock::new(form, 7), sat)));
+    let txid = chain.pay(payments.as_flattened());
+    chain.mine_block();
+    let coins = chain.coins().filter(|coin| coin.outpoint.txid == txid && coin.lock.number == 7).cloned();
+    let (each, all): (Vec<_>, Vec<_>) = coins.partition(|coin| coin.sat() == 50_000);
+    assert_eq!((each.len(), all.len()), (Form::UNUSUAL.len(), Form::UNUSUAL.len()));
+    for coin in &each {
+        chain.spend(std::slice::from_ref(coin), &[Payment::to_lock(Lock::new(Form::P2tr, 1), 49_000)]);
+    }
+    chain.spend(&all, &[Payment::to_lock(Lock::new(Form::P2tr, 1), 200_000)]);
+    chain.mine_block();
+    chain.submit_to(&node).unwrap();
+    assert_eq!(node.tip().unwrap(), chain.tip());
+}
+
+#[test]
 fn node_follows_reorgs_of_several_depths() {
     let node = node();
     let mut chain = ChainBuilder::new(12);

@@ -1,7 +1,7 @@
 //! Tweaks and payments compared with a naive scan written from BIP 352 with other types, over blocks, reorgs, restarts
 //! and the mempool.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use birdhouse_chain::{DerivedIndex, Found, Height, Index, Profile, Snapshot, TweakDetail, TweakOutput, Tweaks};
@@ -14,10 +14,14 @@ use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::{Coin, Payment, signed};
 use bitcoin::consensus::serialize;
 use bitcoin::hashes::{Hash as _, hash160, sha256};
+use bitcoin::hex::DisplayHex as _;
 use bitcoin::secp256k1::{Parity, PublicKey, SECP256K1, Scalar, SecretKey, XOnlyPublicKey};
-use bitcoin::{Block, Network, OutPoint, Script, ScriptBuf, Transaction, TxOut, Txid};
+use bitcoin::{Block, Network, OutPoint, Script, ScriptBuf, Transaction, TxOut, Txid, WitnessVersion};
 
 use crate::common::{self, MemoryNode};
+
+/// The internal key of outputs that are spent by scripts alone, from the text of BIP 341.
+const H: &str = "50929b74c1a04954b78b4b6035e97a5e078a5a0f28ec96d547bfee9ace803ac0";
 
 /// A wallet that receives silent payments, and its labels.
 pub(crate) struct Receiver {
@@ -39,6 +43,14 @@ fn key_of(transaction: &Transaction, input: usize, spent: &Script) -> Option<Pub
     let input = &transaction.input[input];
     let last = || input.witness.last().and_then(|key| PublicKey::from_slice(key).ok().filter(|_| key.len() == 33));
     if spent.is_p2tr() {
+        let mut items = input.witness.to_vec();
+        if items.len() > 1 && items.last().is_some_and(|item| item.first() == Some(&0x50)) {
+            items.pop();
+        }
+        let internal_key = items.last().filter(|_| items.len() > 1).map(|block| block[1..33].to_lower_hex_string());
+        if items.is_empty() || internal_key.as_deref() == Some(H) {
+            return None;
+        }
         let key = XOnlyPublicKey::from_slice(&spent.as_bytes()[2..]).ok()?;
         return Some(key.public_key(Parity::Even));
     }
@@ -61,6 +73,10 @@ fn tweak(transaction: &Transaction, outputs: &Outputs) -> Option<PublicKey> {
         return None;
     }
     let spent = transaction.input.iter().map(|input| &outputs[&input.previous_output].script_pubkey);
+    let is_later = |script: &ScriptBuf| script.witness_version().is_some_and(|version| version > WitnessVersion::V1);
+    if spent.clone().any(is_later) {
+        return None;
+    }
     let keys = spent.enumerate().filter_map(|(input, spent)| key_of(transaction, input, spent));
     let keys: Vec<PublicKey> = keys.collect();
     let sum = PublicKey::combine_keys(&keys.iter().collect::<Vec<_>>()).ok()?;
@@ -114,6 +130,11 @@ fn outputs_of<'a>(transactions: impl Iterator<Item = &'a Transaction>) -> Output
     outputs
 }
 
+/// The script of a taproot key.
+fn taproot(key: &[u8; 32]) -> ScriptBuf {
+    ScriptBuf::from([&[0x51, 32][..], key].concat())
+}
+
 /// Coins and payments of a transaction: one to three coins of any form, one to three outputs to one receiver, taproot
 /// outputs to nobody around them, and change of any form.
 fn payment(chain: &mut ChainBuilder, rng: &mut Rng) -> Option<(Vec<Coin>, Vec<Payment>)> {
@@ -136,14 +157,14 @@ fn payment(chain: &mut ChainBuilder, rng: &mut Rng) -> Option<(Vec<Coin>, Vec<Pa
             let labels: Vec<Option<u32>> =
                 [None, Some(0)].into_iter().chain(receiver.labels.iter().copied().map(Some)).collect();
             let label = labels[usize::try_from(rng.below(labels.len() as u64)).unwrap()];
-            let key = receiver.output(&tweak, k, label);
-            let script = ScriptBuf::from([&[0x51, 32][..], &key].concat());
+            let script = taproot(&receiver.output(&tweak, k, label));
             payments.push(Payment::to_script(script, 300 + rng.below(1000)));
         }
     }
     payments.push(Payment::to_lock(Lock::new(Form::P2wpkh, 3), 50_000));
     let left = picked.iter().map(Coin::sat).sum::<u64>() - payments.iter().map(|payment| payment.sat).sum::<u64>();
-    payments.push(Payment::to_lock(Lock::new(*rng.pick(&Form::SPENDABLE), 4), left - left / 10));
+    let forms: &[Form] = if rng.per_mille(400) { &Form::UNUSUAL } else { &Form::SPENDABLE };
+    payments.push(Payment::to_lock(Lock::new(*rng.pick(forms), 4), left - left / 10));
     if rng.per_mille(500) {
         payments.reverse();
     }
@@ -263,6 +284,7 @@ fn rows_and_payments_are_those_of_a_naive_scan_over_blocks_and_reorgs() {
         let derived = open(&store, detail);
         let (node, index) = world(&chain, &derived);
         let mut model = Model::default();
+        let mut spent = BTreeSet::new();
         for step in 0..12 {
             let context = format!("seed {seed} step {step}");
             if rng.per_mille(300) {
@@ -273,6 +295,7 @@ fn rows_and_payments_are_those_of_a_naive_scan_over_blocks_and_reorgs() {
                 for _ in 0..rng.below(120) {
                     if let Some((coins, payments)) = payment(&mut chain, &mut rng) {
                         chain.spend(&coins, &payments);
+                        spent.extend(coins.iter().map(|coin| coin.lock.form));
                     }
                 }
                 chain.mine_block();
@@ -286,6 +309,8 @@ fn rows_and_payments_are_those_of_a_naive_scan_over_blocks_and_reorgs() {
         }
         let payments = model.payments();
         assert!(payments > 5, "seed {seed}: {payments}");
+        let unspent = |form: &&Form| !spent.contains(*form);
+        assert_eq!(Form::UNUSUAL.iter().filter(unspent).collect::<Vec<_>>(), [] as [&Form; 0], "seed {seed}");
         drop(index);
         let at_start = Tweaks::among(&[open(&store, detail)]).unwrap();
         assert_eq!(at_start.detail(), detail);
