@@ -374,3 +374,50 @@ fn unconfirmed_transactions_have_tweaks_where_an_index_of_them_is_kept() {
     let txid = held[0].compute_txid();
     assert_eq!(at.tweak_of(txid).unwrap(), index.snapshot().unwrap().tweak_of(txid).unwrap());
 }
+
+/// Makes a coin of a form and pays a receiver with it in the same block. Returns the tweak of the payment.
+fn pay_within_block(chain: &mut ChainBuilder, form: Form, receiver: &Receiver) -> PublicKey {
+    let lock = Lock::new(form, 777_000);
+    let made = chain.pay(&[Payment::to_lock(lock, 100_000)]);
+    let coin = chain.coins().find(|coin| coin.outpoint.txid == made && coin.lock == lock).cloned().unwrap();
+    let draft = signed(chain.wallet(), std::slice::from_ref(&coin), &[Payment::to_script(taproot(&[0; 32]), 1000)]);
+    let tweak = tweak(&draft, &Outputs::from([(coin.outpoint, coin.output.clone())])).unwrap();
+    chain.spend(&[coin], &[Payment::to_script(taproot(&receiver.output(&tweak, 0, None)), 50_000)]);
+    tweak
+}
+
+/// A kernel that does not know the outputs of a transaction's own block is the mistake that this is there to find.
+#[test]
+fn outputs_that_are_made_in_the_same_block_count_as_earlier_ones() {
+    const FORMS: [Form; 4] = [Form::P2pkh, Form::P2shP2wpkh, Form::P2wpkh, Form::P2tr];
+    let (engine, receiver) = (Engine::new(), &receivers()[0]);
+    let mut chain = mix::sample(5, Size::SMALL);
+    let block = |chain: &mut ChainBuilder| {
+        let paid = FORMS.map(|form| pay_within_block(chain, form, receiver).serialize());
+        chain.mine_block();
+        (chain.height(), paid)
+    };
+    let derived = open(&MemoryStore::new(), TweakDetail::Full);
+    let built = block(&mut chain);
+    let (node, index) = world(&chain, &derived);
+    let at_the_tip = block(&mut chain);
+    node.follow(chain.blocks());
+    index.sync(&*node).unwrap();
+    let at = index.snapshot().unwrap();
+    while derived.advance(&at).unwrap() {}
+    let tweaks = Tweaks::among(&[derived]).unwrap();
+    compare(&tweaks, &at, chain.blocks(), &engine, &mut Model::default(), "within a block");
+    for (height, paid) in [built, at_the_tip] {
+        let block = &chain.blocks()[height as usize];
+        let mut outputs = outputs_of(chain.blocks().iter().flat_map(|block| &block.txdata));
+        for (outpoint, _) in outputs_of(block.txdata.iter()) {
+            outputs.get_mut(&outpoint).unwrap().script_pubkey = ScriptBuf::new();
+        }
+        let mistaken = block.txdata.iter().filter_map(|transaction| tweak(transaction, &outputs));
+        let mistaken: Vec<[u8; 33]> = mistaken.map(|tweak| tweak.serialize()).collect();
+        let rows = tweaks.read(&at, Height(height)..Height(height + 1)).unwrap().unwrap();
+        for paid in paid {
+            assert!(rows.iter().any(|row| *row.tweak == paid) && !mistaken.contains(&paid), "block {height}");
+        }
+    }
+}
