@@ -5,6 +5,7 @@
 
 mod addresses;
 mod cases;
+mod disassembly;
 mod kernel;
 mod mistakes;
 mod model;
