@@ -41,6 +41,7 @@ const CHECKS: &[Check] = &[
     ("word", words::refused),
     ("signature", signatures::unreadable),
     ("unsafe", unsafety::unforbidden),
+    ("unsafe-file", unsafety::unnamed),
     ("link", pages::links),
     ("contents", pages::contents),
     ("make", pages::make),
@@ -73,8 +74,9 @@ fn files_form_layers() {
 }
 
 #[test]
-fn all_crates_but_two_forbid_unsafe_code() {
+fn all_crates_but_three_forbid_unsafe_code_and_its_files_are_named() {
     enforce("unsafe");
+    enforce("unsafe-file");
 }
 
 #[test]

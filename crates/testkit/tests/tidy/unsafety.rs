@@ -1,5 +1,7 @@
-//! `unsafe` has three homes, the page map of `store`, the SHA lanes of `chain` and the field lanes of `silentpayments`;
-//! every other crate forbids it.
+//! `unsafe` has homes in three crates: the page map of `store`, the SHA lanes and the prefetches of `chain` and the
+//! field lanes of `silentpayments`. Every other crate forbids it, and SECURITY.md names each file.
+
+use std::fs;
 
 use crate::Finding;
 use crate::source;
@@ -21,4 +23,20 @@ pub(crate) fn unforbidden() -> Vec<Finding> {
             line: 1,
         })
         .collect()
+}
+
+/// Files with `unsafe` that SECURITY.md does not name, and files that it names without need.
+pub(crate) fn unnamed() -> Vec<Finding> {
+    const PAGE: &str = "SECURITY.md";
+    let page = fs::read_to_string(source::root().join(PAGE)).unwrap();
+    let finding = |krate, file, message: &str| Finding { krate, file, line: 1, message: message.to_owned() };
+    let of = |file: source::Rust| {
+        let has_it = ["unsafe {", "unsafe fn", "unsafe impl"].iter().any(|form| file.code.contains(form));
+        match (has_it, page.contains(&format!("`{}`", file.path))) {
+            (true, false) => Some(finding(file.krate, file.path, "name this file in SECURITY.md: it has `unsafe`")),
+            (false, true) => Some(finding(file.krate, file.path, "SECURITY.md says that this file has `unsafe`")),
+            _ => None,
+        }
+    };
+    source::rust().into_iter().filter_map(of).collect()
 }
