@@ -247,10 +247,11 @@ impl Scan<'_> {
             };
             let Some(mut piece) = piece else { return Ok(Work::Done(None)) };
             let scanner = key.scanner(service.silent.engine());
-            let before = piece.scanned();
-            let is_done = piece.advance(scanner, &service.silent.pace, is_over)?;
-            service.counters.silent(Silent::Scanned, piece.scanned() - before);
-            if !is_done {
+            let is_over_after = |rows| {
+                service.counters.silent(Silent::Scanned, rows);
+                is_over()
+            };
+            if !piece.advance(scanner, &service.silent.pace, is_over_after)? {
                 return Ok(Work::Left(Some(piece)));
             }
             Ok(match piece.prove(&at, scanner, is_over)? {

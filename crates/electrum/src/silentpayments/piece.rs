@@ -71,16 +71,17 @@ impl Piece {
         Ok(rows.map(|rows| Self { rows, scanned: 0, hits: VecDeque::new(), found: Vec::new() }))
     }
 
-    /// Returns the number of rows that are scanned.
-    pub(crate) fn scanned(&self) -> usize {
-        self.scanned
-    }
-
-    /// Scans slices until all rows are scanned, or `is_over` after one. Returns true if all are.
+    /// Scans slices until all rows are scanned, or `is_over` after one, of which it gets the number of rows. Returns
+    /// true if all are.
     ///
     /// # Errors
     /// Damage of the rows.
-    pub(crate) fn advance(&mut self, scanner: &Scanner, pace: &SlicePace, is_over: impl Fn() -> bool) -> Result<bool> {
+    pub(crate) fn advance(
+        &mut self,
+        scanner: &Scanner,
+        pace: &SlicePace,
+        is_over: impl Fn(usize) -> bool,
+    ) -> Result<bool> {
         let mut rows = self.rows.iter().skip(self.scanned);
         loop {
             let slice: Vec<TweakRow<'_>> = rows.by_ref().take(pace.rows()).collect();
@@ -91,7 +92,7 @@ impl Piece {
             self.hits.extend(Hit::among(&slice, scanner)?);
             self.scanned += slice.len();
             pace.note(slice.len(), began.elapsed());
-            if is_over() {
+            if is_over(slice.len()) {
                 return Ok(self.scanned == self.rows.len());
             }
             // A thread that listens to clients and has just woken up goes first.

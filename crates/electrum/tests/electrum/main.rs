@@ -17,6 +17,7 @@ mod inline;
 mod live;
 mod peers;
 mod silent_payments;
+mod silent_scans;
 mod silent_sender;
 mod transports;
 mod tweaks;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use birdhouse_chain::source::Node;
-use birdhouse_chain::{BuildOptions, DerivedIndex, Index, Profile, Secret, TweakDetail, Tweaks};
+use birdhouse_chain::{BuildOptions, Derived, DerivedIndex, Index, Profile, Secret, TweakDetail, Tweaks};
 use birdhouse_electrum::{Limits, Listener, Overview, Proxy, Settings, Transport};
 use birdhouse_net::SeatCounts;
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
@@ -94,6 +94,21 @@ impl Server {
         if matches!(silent, Silent::Indexed | Silent::Full) {
             server.index_silent_payments();
         }
+        server
+    }
+
+    /// Serves the node's chain as it is now, with an index of silent payments that `derived` computes.
+    pub(crate) fn with_tweaks(
+        node: &Bitcoind,
+        settings: Settings,
+        listener: Listener,
+        derived: Arc<dyn Derived>,
+    ) -> Self {
+        let server = Self::open(node, With::Node, settings, vec![(0, listener)]);
+        server.build();
+        let derived = DerivedIndex::open(Arc::new(MemoryStore::new()), derived, 1).unwrap();
+        server.index.set_derived(vec![Arc::new(derived)]);
+        server.index_silent_payments();
         server
     }
 
