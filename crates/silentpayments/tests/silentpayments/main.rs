@@ -9,4 +9,5 @@ mod disassembly;
 mod kernel;
 mod mistakes;
 mod model;
+mod second_oracle;
 mod vectors;
