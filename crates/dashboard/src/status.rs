@@ -321,10 +321,60 @@ pub struct Warning {
     /// Kind of trouble, and the name of what has it, such as `derived filters`: it stays while figures in the text
     /// change.
     pub about: String,
+    /// The part of the server that has it.
+    #[serde(default)]
+    pub subject: Subject,
     /// The state of things.
     pub text: String,
     /// The remedy.
     pub advice: String,
+}
+
+/// A part of the server, or of its surroundings, that a warning is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Subject {
+    /// The server as a whole, and its settings.
+    #[default]
+    Server,
+    /// The node, and the chain that it follows.
+    Node,
+    /// The index of the chain, and those that are computed from it.
+    Index,
+    /// Damage of files.
+    Damage,
+    /// The disk of the data folder.
+    Disk,
+    /// Open files and sockets.
+    Files,
+    /// The certificate of a listener.
+    Certificate,
+    /// The relay.
+    Relay,
+    /// A stream from or to another relay.
+    Stream,
+    /// Watched wallets, and their channels.
+    Watches,
+}
+
+// === impl Subject ===
+
+impl Subject {
+    /// Returns its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Node => "node",
+            Self::Index => "index",
+            Self::Damage => "damage",
+            Self::Disk => "disk",
+            Self::Files => "files",
+            Self::Certificate => "certificate",
+            Self::Relay => "relay",
+            Self::Stream => "stream",
+            Self::Watches => "watches",
+        }
+    }
 }
 
 // === impl Build ===
@@ -369,6 +419,14 @@ mod tests {
             let status = Status { version: "1".into(), bitcoin, relay, ..Status::default() };
             let text = serde_json::to_string(&status).unwrap();
             assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_subject_has_one_name_everywhere() {
+        use Subject::{Certificate, Damage, Disk, Files, Index, Node, Relay, Server, Stream, Watches};
+        for subject in [Server, Node, Index, Damage, Disk, Files, Certificate, Relay, Stream, Watches] {
+            assert_eq!(serde_json::to_value(subject).unwrap(), subject.name());
         }
     }
 

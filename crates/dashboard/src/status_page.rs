@@ -494,7 +494,7 @@ mod tests {
 
     #[test]
     fn text_from_outside_is_escaped_and_commands_are_marked() {
-        let warning = Warning { about: String::new(), text: "<b>".into(), advice: "run `a & b` now".into() };
+        let warning = Warning { text: "<b>".into(), advice: "run `a & b` now".into(), ..Warning::default() };
         let page = status_page(&Status { warnings: vec![warning], ..Status::default() });
         assert!(page.contains("&lt;b&gt;") && !page.contains("<b>"), "{page}");
         assert!(page.contains("run <code>a &amp; b</code> now"), "{page}");

@@ -278,7 +278,7 @@ mod tests {
             (bitcoin.build, bitcoin.sync_percent) = (Some(build), 37);
         }
         status.warnings =
-            vec![Warning { about: "disk".into(), text: "The disk is full.".into(), advice: "Make room.".into() }];
+            vec![Warning { text: "The disk is full.".into(), advice: "Make room.".into(), ..Warning::default() }];
         let text = frame_text(&status, 100, 45);
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}:\n{text}"));
         assert!(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::io::Io;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -43,9 +43,17 @@ struct Files {
 #[derive(Debug)]
 struct Current {
     config: Arc<ServerConfig>,
+    /// The first certificate of its chain, in DER.
+    leaf: CertificateDer<'static>,
     /// Of the files that were read last, usable or not.
     stamp: Option<Stamp>,
     checked: Instant,
+}
+
+/// The files, as they were read.
+struct Pair {
+    config: Arc<ServerConfig>,
+    leaf: CertificateDer<'static>,
 }
 
 /// Changes when a file does.
@@ -102,8 +110,9 @@ impl Certificate {
     /// Reads a certificate chain and its private key, both in PEM. Both may be in one file.
     pub fn open(chain: &Path, key: &Path) -> Result<Self> {
         let files = Files { chain: chain.into(), key: key.into() };
-        let current = Current { stamp: files.stamp(), config: files.read()?, checked: Instant::now() };
-        Ok(Self { files, current: Mutex::new(current) })
+        let stamp = files.stamp();
+        let Pair { config, leaf } = files.read()?;
+        Ok(Self { files, current: Mutex::new(Current { config, leaf, stamp, checked: Instant::now() }) })
     }
 
     /// Takes the self-signed pair that is kept in `folder`, or makes one for these names. Wallets that have seen a
@@ -139,13 +148,24 @@ impl Certificate {
         Ok(chain.first().map(|leaf| leaf.to_vec()).unwrap_or_default())
     }
 
+    /// Returns the certificate in DER that a handshake shows now. It differs from [`Self::leaf`] while the files hold a
+    /// newer one that cannot be used.
+    pub fn leaf_in_use(&self) -> Vec<u8> {
+        self.current(Instant::now()).leaf.to_vec()
+    }
+
     /// The configuration for a handshake now.
     fn config(&self, now: Instant) -> Arc<ServerConfig> {
+        Arc::clone(&self.current(now).config)
+    }
+
+    /// The pair of the files, which are checked again after a while.
+    fn current(&self, now: Instant) -> MutexGuard<'_, Current> {
         let mut current = self.current.lock();
         if now.saturating_duration_since(current.checked) >= CHECK_INTERVAL {
             self.refresh(&mut current, now);
         }
-        Arc::clone(&current.config)
+        current
     }
 
     /// Takes the files if they have changed and can be used.
@@ -157,8 +177,8 @@ impl Certificate {
         }
         current.stamp = stamp;
         match self.files.read() {
-            Ok(config) => {
-                current.config = config;
+            Ok(Pair { config, leaf }) => {
+                (current.config, current.leaf) = (config, leaf);
                 info!(path = %self.files.chain.display(), "took the new certificate");
             }
             Err(error) => warn!(%error, "keeping the last certificate"),
@@ -178,8 +198,9 @@ impl Files {
         chain.ok_or_else(|| missing(&self.chain, "certificate"))
     }
 
-    fn read(&self) -> Result<Arc<ServerConfig>> {
+    fn read(&self) -> Result<Pair> {
         let chain = self.read_chain()?;
+        let leaf = chain.first().cloned().ok_or_else(|| missing(&self.chain, "certificate"))?;
         let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?).map_err(|_| missing(&self.key, "private key"))?;
         let unusable = |error| CertificateError::Unusable { path: self.chain.clone(), error };
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -188,7 +209,7 @@ impl Files {
             .with_no_client_auth()
             .with_single_cert(chain, key)
             .map_err(unusable)?;
-        Ok(Arc::new(config))
+        Ok(Pair { config: Arc::new(config), leaf })
     }
 }
 
@@ -263,6 +284,8 @@ mod tests {
         assert_eq!(CertificateDer::from_pem_file(&chain).unwrap().to_vec(), seen);
         assert!(!Arc::ptr_eq(&first, &second), "read at once on demand");
 
+        assert_eq!(certificate.leaf_in_use(), seen);
+
         let good_key = fs::read(&key).unwrap();
         fs::write(&key, KeyPair::generate().unwrap().serialize_pem() + "\n").unwrap();
         assert!(Arc::ptr_eq(&second, &certificate.config(start + 4 * CHECK_INTERVAL)), "of another pair");
@@ -270,6 +293,7 @@ mod tests {
         assert!(Arc::ptr_eq(&second, &certificate.config(start + 6 * CHECK_INTERVAL)), "empty");
         fs::remove_file(&key).unwrap();
         assert!(Arc::ptr_eq(&second, &certificate.config(start + 8 * CHECK_INTERVAL)), "gone");
+        assert_eq!(certificate.leaf_in_use(), seen, "clients get the last good one");
         fs::write(&key, good_key).unwrap();
         assert!(!Arc::ptr_eq(&second, &certificate.config(start + 10 * CHECK_INTERVAL)), "good again");
     }

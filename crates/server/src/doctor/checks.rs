@@ -11,7 +11,7 @@ use super::finding::Finding;
 use crate::index::BuildSpace;
 use crate::operator::FORK_ADVICE;
 use crate::process::users::OtherUser;
-use crate::sockets::bind;
+use crate::sockets::{Standing, bind};
 
 /// A check.
 pub(super) type Check = fn(&Facts) -> Vec<Finding>;
@@ -46,8 +46,6 @@ const DISK_MIN: u64 = 1 << 30;
 const CLOCK_OFFSET_MAX: u64 = 60;
 /// A block may be this far ahead of true time, seconds (Core's `MAX_FUTURE_BLOCK_TIME`).
 const BLOCK_AHEAD_MAX: u64 = 2 * 60 * 60;
-/// Time before the end of a certificate for a warning, seconds.
-const RENEW_WITHIN: u64 = 14 * 24 * 60 * 60;
 /// Files that are no connections.
 const OWN_FILES: u64 = 512;
 
@@ -381,18 +379,18 @@ fn clock_and_certificates(facts: &Facts) -> Vec<Finding> {
     });
     let certificates = facts.certificates.iter().map(|certificate| {
         let name = &certificate.listener;
-        match &certificate.until {
-            Err(error) => Finding::explained(format!("{name}: {error}")),
-            Ok(None) => Finding::ok(format!("{name}: a self-signed certificate will be made")),
-            Ok(Some(until)) if *until <= now => Finding::fail(
-                format!("{name}: the certificate has expired"),
-                "renew it; SIGHUP makes birdhouse read it",
-            ),
-            Ok(Some(until)) if until - now < RENEW_WITHIN => Finding::warn(
-                format!("{name}: the certificate ends in {} days", (until - now) / 86_400),
-                "renew it; SIGHUP makes birdhouse read it",
-            ),
-            Ok(Some(until)) => Finding::ok(format!("{name}: valid for {} days", (until - now) / 86_400)),
+        let validity = match &certificate.validity {
+            Err(error) => return Finding::explained(format!("{name}: {error}")),
+            Ok(None) => return Finding::ok(format!("{name}: a self-signed certificate will be made")),
+            Ok(Some(validity)) => validity,
+        };
+        let remedy = "renew it; SIGHUP makes birdhouse read it";
+        match validity.at(now) {
+            Standing::Expired => Finding::fail(format!("{name}: the certificate has expired"), remedy),
+            Standing::Ending { days_left } => {
+                Finding::warn(format!("{name}: the certificate ends in {days_left} days"), remedy)
+            }
+            Standing::Valid { days_left } => Finding::ok(format!("{name}: valid for {days_left} days")),
         }
     });
     clock.into_iter().chain(certificates).collect()

@@ -4,9 +4,15 @@ use super::super::facts::{Bitcoin, Certificate, Folder, Machine, Port};
 use super::super::finding::Verdict;
 use super::super::report;
 use super::*;
+use crate::sockets::Validity;
 
 const GB: u64 = 1_000_000_000;
 const NOW: u64 = 1_800_000_000;
+
+/// A certificate of a year that ends then.
+fn valid_until(until: u64) -> Validity {
+    Validity { from: until - 365 * 86_400, until }
+}
 
 /// The facts of a server that can start.
 fn healthy() -> Facts {
@@ -57,7 +63,7 @@ fn healthy() -> Facts {
             now: NOW,
         },
         ports: vec![Port { name: "tcp".into(), addr: ([127, 0, 0, 1], 50_001).into(), state: PortState::Free }],
-        certificates: vec![Certificate { listener: "tls".into(), until: Ok(Some(NOW + 365 * 86_400)) }],
+        certificates: vec![Certificate { listener: "tls".into(), validity: Ok(Some(valid_until(NOW + 365 * 86_400))) }],
     }
 }
 
@@ -203,10 +209,10 @@ fn faults_of_the_machine_are_found() {
         node_in(facts).clock = Some((NOW + 7800, 0));
     });
     found_by("clock, TLS", Verdict::Warn, &["ends in 3 days"], |facts| {
-        facts.certificates[0].until = Ok(Some(NOW + 3 * 86_400 + 5));
+        facts.certificates[0].validity = Ok(Some(valid_until(NOW + 3 * 86_400 + 5)));
     });
     found_by("clock, TLS", Verdict::Fail, &["has expired"], |facts| {
-        facts.certificates[0].until = Ok(Some(NOW - 1));
+        facts.certificates[0].validity = Ok(Some(valid_until(NOW - 1)));
     });
     found_by("data folder", Verdict::Fail, &["chown"], |facts| {
         facts.data_dir = Some(Folder { path: "/data".into(), mode: Some(0o755), is_writable: false });

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use birdhouse_node::KeptBlocks;
 
 use crate::process::users::OtherUser;
+use crate::sockets::Validity;
 
 /// Depth of the examination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +179,6 @@ pub(super) enum PortState {
 #[derive(Debug, Clone)]
 pub(super) struct Certificate {
     pub(super) listener: String,
-    /// End of its validity, seconds since 1970; `None` for a self-signed one that is not made yet.
-    pub(super) until: Result<Option<u64>, String>,
+    /// `None` for a self-signed one that is not made yet.
+    pub(super) validity: Result<Option<Validity>, String>,
 }

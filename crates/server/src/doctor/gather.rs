@@ -19,7 +19,6 @@ use birdhouse_watch::WatchFile;
 use bitcoin::{BlockHash, Network};
 use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
-use x509_cert::der::Decode as _;
 
 use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Plugin, Port, PortState, Store};
 use crate::cluster::follow;
@@ -31,7 +30,7 @@ use crate::process::users::OtherUser;
 use crate::process::{file_limit, log};
 use crate::services::relay;
 use crate::sockets::protocols::{PROTOCOLS, Protocol, RELAY};
-use crate::sockets::{CertificateFiles, Plan, listeners};
+use crate::sockets::{CertificateFiles, Plan, Validity, listeners};
 use crate::storage::index_store;
 use crate::{app, commands};
 
@@ -516,20 +515,12 @@ fn port(plan: &Listening, status: Option<&Value>) -> Port {
 }
 
 fn certificate(plan: &Listening, data_dir: Option<&Path>) -> Option<Certificate> {
-    let open = |chain: &Path, key: &Path| {
-        Pair::open(chain, key).map_err(|error| error.to_string()).and_then(|pair| end_of(&pair))
-    };
-    let until = match (plan.tls.as_ref()?, data_dir.map(|dir| dir.join(Pair::SELF_SIGNED))) {
+    let read = |chain: &Path, key: &Path| Validity::of(&Pair::open(chain, key)?.leaf()?).map(Some);
+    let open = |chain: &Path, key: &Path| read(chain, key).map_err(|error| format!("{error:#}"));
+    let validity = match (plan.tls.as_ref()?, data_dir.map(|dir| dir.join(Pair::SELF_SIGNED))) {
         (CertificateFiles::Own(chain, key), _) => open(chain, key),
         (CertificateFiles::SelfSigned, Some(pair)) if pair.exists() => open(&pair, &pair),
         (CertificateFiles::SelfSigned, _) => Ok(None),
     };
-    Some(Certificate { listener: plan.name.clone(), until })
-}
-
-/// Returns the end of a certificate's validity, in seconds since 1970.
-fn end_of(pair: &Pair) -> Result<Option<u64>, String> {
-    let leaf = pair.leaf().map_err(|error| error.to_string())?;
-    let parsed = x509_cert::Certificate::from_der(&leaf).map_err(|error| format!("failed to parse it: {error}"))?;
-    Ok(Some(parsed.tbs_certificate.validity.not_after.to_unix_duration().as_secs()))
+    Some(Certificate { listener: plan.name.clone(), validity })
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_dashboard::Warning;
+use birdhouse_dashboard::{Subject, Warning};
 use birdhouse_watch::{Health, Watches};
 use birdhouse_web::parts::sentence;
 use tokio::task::spawn_blocking;
@@ -20,8 +20,6 @@ use super::status;
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Looks after which a change counts.
 const STEADY: u32 = 2;
-/// Subject of the notices.
-const SUBJECT: &str = "server";
 
 /// The warnings that stand, by what they are about: their texts have figures that change.
 #[derive(Debug, Default)]
@@ -29,6 +27,7 @@ struct Alarms(BTreeMap<String, Alarm>);
 
 #[derive(Debug)]
 struct Alarm {
+    subject: Subject,
     text: String,
     /// The last looks that saw the opposite of what was announced.
     changed: u32,
@@ -66,9 +65,9 @@ fn tell(watches: &Watches, health: Health) {
 impl Alarms {
     /// Takes the warnings of a look, and returns what is to be announced.
     fn look(&mut self, warnings: &[Warning]) -> Vec<Health> {
-        for Warning { about, text, advice } in warnings {
-            let alarm =
-                self.0.entry(about.clone()).or_insert(Alarm { text: String::new(), changed: 0, is_announced: false });
+        for Warning { about, subject, text, advice } in warnings {
+            let new = Alarm { subject: *subject, text: String::new(), changed: 0, is_announced: false };
+            let alarm = self.0.entry(about.clone()).or_insert(new);
             alarm.text = format!("{} {advice}", sentence(text));
         }
         let mut announced = Vec::new();
@@ -77,7 +76,8 @@ impl Alarms {
             alarm.changed = if stands == alarm.is_announced { 0 } else { alarm.changed + 1 };
             if alarm.changed == STEADY {
                 (alarm.changed, alarm.is_announced) = (0, stands);
-                announced.push(Health { subject: SUBJECT.into(), text: alarm.text.clone(), is_over: !stands });
+                let subject = alarm.subject.name().to_owned();
+                announced.push(Health { subject, text: alarm.text.clone(), is_over: !stands });
             }
         }
         self.0.retain(|about, alarm| alarm.is_announced || warnings.iter().any(|warning| warning.about == *about));
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn warning(text: &str, advice: &str) -> Warning {
-        Warning { about: "disk".into(), text: text.into(), advice: advice.into() }
+        Warning { about: "disk".into(), subject: Subject::Disk, text: text.into(), advice: advice.into() }
     }
 
     fn looks(alarms: &mut Alarms, warnings: &[Warning]) -> Vec<(String, bool)> {
@@ -123,6 +123,18 @@ mod tests {
         assert_eq!(looks(&mut alarms, &both), [("Silent-payments failed. Look.".into(), false)]);
         assert_eq!(looks(&mut alarms, &both[1..]), []);
         assert_eq!(looks(&mut alarms, &both[1..]), [("Filters failed. Look.".into(), true)]);
+    }
+
+    #[test]
+    fn a_notice_names_the_part_that_has_the_trouble() {
+        let mut alarms = Alarms::default();
+        let both = [
+            warning("The disk is full.", "Make room."),
+            Warning { about: "certificate tls".into(), subject: Subject::Certificate, ..warning("It ends.", "Renew it.") },
+        ];
+        assert_eq!(alarms.look(&both).len(), 0);
+        let mut subjects = || alarms.look(&both).into_iter().map(|health| health.subject).collect::<Vec<_>>();
+        assert_eq!(subjects(), ["certificate", "disk"]);
     }
 
     #[test]

@@ -9,13 +9,16 @@ use std::time::{Duration, Instant};
 use birdhouse_chain::{DerivedProgress, Height, Phase, Progress};
 use birdhouse_clients::SlowKind as Slow;
 use birdhouse_dashboard::{
-    Bitcoin, Build, Derived, Endpoint, Link, Protocol, SlowKind, Status, TableSize, Warning, warnings,
+    Bitcoin, Build, Derived, Endpoint, Link, Protocol, SlowKind, Status, Subject, TableSize,
+    Warning, warnings,
 };
 use birdhouse_node::forked_chain;
 use birdhouse_store::Store as _;
+use birdhouse_watch::channel::Clock;
 use bitcoin::block::Header;
 use bitcoin::{Network, consensus};
 
+use crate::operator::certificates;
 use crate::operator::control::{self, BitcoinState, Control, ServiceState, State};
 use crate::operator::shown::Shown;
 use crate::operator::stores::{Part, Stores};
@@ -38,7 +41,8 @@ pub(super) fn status(control: &Control) -> Status {
     status.warnings.extend(state.watches.iter().flat_map(watch::warnings));
     let advice = "Change the configuration, or ignore this.";
     let of_settings = control.shown.warnings.iter();
-    let of_setting = |text: &String| Warning { about: text.clone(), text: text.clone(), advice: advice.to_owned() };
+    let of_setting =
+        |text: &String| Warning { about: text.clone(), text: text.clone(), advice: advice.to_owned(), ..Warning::default() };
     status.warnings.extend(of_settings.map(of_setting));
     status
 }
@@ -80,6 +84,7 @@ fn of_state(state: &State, control: &Control) -> Status {
     }
     status.warnings = warnings(&status);
     status.warnings.extend(control.bitcoin.as_ref().and_then(fork));
+    status.warnings.extend(certificates::warnings(&control.shown, Clock::system().now().as_secs()));
     status
 }
 
@@ -95,7 +100,7 @@ fn fork_of(network: Network, header: impl Fn(u32) -> Option<[u8; 80]>) -> Option
         let header: Header = consensus::deserialize(&header(height)?).ok()?;
         Some(header.block_hash())
     })?;
-    Some(Warning { about: "fork".to_owned(), text, advice: FORK_ADVICE.to_owned() })
+    Some(Warning { about: "fork".to_owned(), subject: Subject::Node, text, advice: FORK_ADVICE.to_owned() })
 }
 
 /// Adds a sample for the rates.

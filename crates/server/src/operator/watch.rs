@@ -1,7 +1,7 @@
 //! The watches as JSON, for `birdhouse watch`, and as a page, and their changes.
 
 use anyhow::{Context as _, Result};
-use birdhouse_dashboard::{ChannelLine, Commands, Warning, WatchLine, Watches as WatchesPage, watches_page};
+use birdhouse_dashboard::{ChannelLine, Commands, Subject, Warning, WatchLine, Watches as WatchesPage, watches_page};
 use birdhouse_watch::channel::Clock;
 use birdhouse_watch::outbox::ChannelStatus;
 use birdhouse_watch::{ChannelSettings, NewWatch, WatchSettings, WatchStatus, WatchView, Watches};
@@ -139,7 +139,7 @@ pub(super) fn warnings(status: &WatchStatus) -> Vec<Warning> {
     let texts = troubles(status).chain(status.watches.iter().filter_map(fault));
     texts
         .chain(status.channels.iter().filter_map(trouble))
-        .map(|text| Warning { about: "watches".to_owned(), text, advice: ADVICE.to_owned() })
+        .map(|text| Warning { about: "watches".to_owned(), subject: Subject::Watches, text, advice: ADVICE.to_owned() })
         .collect()
 }
 

@@ -8,9 +8,11 @@ mod bound;
 pub(crate) mod listeners;
 mod onion;
 pub(crate) mod protocols;
+mod validity;
 pub(crate) mod welcome;
 
 pub(crate) use self::bound::{BoundListener, Sockets};
 pub(crate) use self::listeners::{CertificateFiles, Plan};
 pub(crate) use self::onion::{KEY_FILE as ONION_KEY, Onion};
+pub(crate) use self::validity::{Standing, Validity};
 pub(crate) use self::welcome::Endpoint;

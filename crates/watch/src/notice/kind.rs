@@ -60,7 +60,8 @@ pub struct InvoiceNotice {
 /// The state of the server itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// The subject, in one word: `node`, `index`, `disk`, `certificate`, `relay`, `damage`.
+    /// The part that has the trouble, in one word: `node`, `index`, `damage`, `disk`, `files`, `certificate`, `relay`,
+    /// `stream`; `server` in notices of earlier versions.
     pub subject: String,
     /// One line for people.
     pub text: String,
