@@ -47,8 +47,8 @@ mod service;
 pub use engine::{Engine, WatchView};
 pub use error::{Error, Result};
 pub use file::{
-    ChannelKind, ChannelName, ChannelSettings, Directions, FileError, InvoiceChange, NewWatch, Source, WatchFile,
-    WatchName, WatchSettings,
+    ChannelKind, ChannelName, ChannelSettings, Directions, FileError, HealthSettings, InvoiceChange, NewWatch, Source,
+    WatchFile, WatchName, WatchSettings,
 };
 pub use invoice::BeyondGap;
 pub use notice::{

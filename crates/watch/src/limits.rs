@@ -33,6 +33,11 @@ pub const HISTORY_READ_MAX: usize = 10_000;
 pub const LEVELS_MAX: usize = 16;
 /// The highest level of confirmations.
 pub const CONFIRMATIONS_MAX: u32 = 1_000;
+/// Time for which a warning of the server stands before it is announced, unless the file names another one: what comes
+/// and goes sooner is nobody's business.
+pub const HEALTH_AFTER_DEFAULT: Duration = Duration::from_mins(1);
+/// The longest such time.
+pub const HEALTH_AFTER_MAX: Duration = Duration::from_hours(24);
 /// Blocks above a transaction after which it is settled: a reorg that takes it back is no longer noticed.
 pub const SETTLED_DEPTH: u32 = 100;
 /// Outputs, and inputs, that a notice lists; it counts the others in its sums.
@@ -155,6 +160,7 @@ pub fn manual() -> String {
         ("`gap` of a watch", &GAP_MAX, "the file is refused"),
         ("Levels of `confirmations`", &LEVELS_MAX, "the file is refused"),
         ("The highest of these levels", &CONFIRMATIONS_MAX, "the file is refused"),
+        ("`after` of `[health]`", &HEALTH_AFTER_MAX, "the file is refused"),
         ("Scripts of a watch", &SCRIPTS_MAX, "its window moves no further"),
         (
             "Transactions of one script in the blocks that are not settled",

@@ -1,14 +1,14 @@
 //! The warnings of the server as notices, for the channels that `[health]` of the watch file names.
 //!
-//! A warning is announced once it has stood for two looks, and its end once it has been gone for two: what comes and
-//! goes within half a minute is nobody's business.
+//! A warning is announced once it has stood for as long as the file says, and its end once it has been gone for as
+//! long: what comes and goes sooner is nobody's business. Two looks see it in any case.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_dashboard::{Subject, Warning};
-use birdhouse_watch::{Health, Watches};
+use birdhouse_watch::{Health, HealthSettings, Watches};
 use birdhouse_web::parts::sentence;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -16,10 +16,27 @@ use tokio::time::sleep;
 use super::control::Control;
 use super::status;
 
-/// Time between two looks.
-const INTERVAL: Duration = Duration::from_secs(30);
-/// Looks after which a change counts.
-const STEADY: u32 = 2;
+/// Longest time between two looks.
+const INTERVAL_MAX: Duration = Duration::from_secs(30);
+/// Fewest looks after which a change counts.
+const LOOKS_MIN: u32 = 2;
+
+/// The times at which warnings are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pace {
+    interval: Duration,
+    /// Looks after which a change counts.
+    steady: u32,
+}
+
+impl Pace {
+    /// Returns the pace at which a change counts after this time.
+    fn of(after: Duration) -> Self {
+        let most = after.as_secs().div_ceil(INTERVAL_MAX.as_secs());
+        let steady = u32::try_from(most).unwrap_or(u32::MAX).max(LOOKS_MIN);
+        Self { interval: after / steady, steady }
+    }
+}
 
 /// The warnings that stand, by what they are about: their texts have figures that change.
 #[derive(Debug, Default)]
@@ -39,13 +56,15 @@ pub(crate) async fn announce(control: Arc<Control>) {
     let Some(watches) = control.watches.clone() else { return };
     let mut alarms = Alarms::default();
     loop {
-        sleep(INTERVAL).await;
-        if watches.file().health.is_empty() {
+        let HealthSettings { channels, after } = watches.health();
+        let pace = Pace::of(after);
+        sleep(pace.interval).await;
+        if channels.is_empty() {
             continue;
         }
         let of_server = Arc::clone(&control);
         let Some(status) = done(move || status::of_server(&of_server)).await else { continue };
-        let (announced, watches) = (alarms.look(&status.warnings), watches.clone());
+        let (announced, watches) = (alarms.look(&status.warnings, pace.steady), watches.clone());
         done(move || announced.into_iter().for_each(|health| tell(&watches, health))).await;
     }
 }
@@ -64,7 +83,7 @@ fn tell(watches: &Watches, health: Health) {
 
 impl Alarms {
     /// Takes the warnings of a look, and returns what is to be announced.
-    fn look(&mut self, warnings: &[Warning]) -> Vec<Health> {
+    fn look(&mut self, warnings: &[Warning], steady: u32) -> Vec<Health> {
         for Warning { about, subject, text, advice } in warnings {
             let new = Alarm { subject: *subject, text: String::new(), changed: 0, is_announced: false };
             let alarm = self.0.entry(about.clone()).or_insert(new);
@@ -74,7 +93,7 @@ impl Alarms {
         for (about, alarm) in &mut self.0 {
             let stands = warnings.iter().any(|warning| warning.about == *about);
             alarm.changed = if stands == alarm.is_announced { 0 } else { alarm.changed + 1 };
-            if alarm.changed == STEADY {
+            if alarm.changed >= steady {
                 (alarm.changed, alarm.is_announced) = (0, stands);
                 let subject = alarm.subject.name().to_owned();
                 announced.push(Health { subject, text: alarm.text.clone(), is_over: !stands });
@@ -94,7 +113,7 @@ mod tests {
     }
 
     fn looks(alarms: &mut Alarms, warnings: &[Warning]) -> Vec<(String, bool)> {
-        alarms.look(warnings).into_iter().map(|health| (health.text, health.is_over)).collect()
+        alarms.look(warnings, 2).into_iter().map(|health| (health.text, health.is_over)).collect()
     }
 
     #[test]
@@ -110,6 +129,17 @@ mod tests {
         assert_eq!(looks(&mut alarms, &[]), [("6 kB are left. Make room.".into(), true)]);
         assert_eq!(looks(&mut alarms, &[]), []);
         assert!(alarms.0.is_empty());
+    }
+
+    #[test]
+    fn a_change_counts_after_the_time_of_the_file_and_two_looks() {
+        for (after, interval_ms, steady) in [(1, 500, 2), (60, 30_000, 2), (61, 20_333, 3), (600, 30_000, 20)] {
+            let pace = Pace::of(Duration::from_secs(after));
+            assert_eq!((pace.interval.as_millis(), pace.steady), (interval_ms, steady), "{after}");
+        }
+        let mut alarms = Alarms::default();
+        let announced: Vec<usize> = (0..4).map(|_| alarms.look(&[warning("Full.", "Make room.")], 3).len()).collect();
+        assert_eq!(announced, [0, 0, 1, 0]);
     }
 
     #[test]
@@ -130,10 +160,14 @@ mod tests {
         let mut alarms = Alarms::default();
         let both = [
             warning("The disk is full.", "Make room."),
-            Warning { about: "certificate tls".into(), subject: Subject::Certificate, ..warning("It ends.", "Renew it.") },
+            Warning {
+                about: "certificate tls".into(),
+                subject: Subject::Certificate,
+                ..warning("It ends.", "Renew it.")
+            },
         ];
-        assert_eq!(alarms.look(&both).len(), 0);
-        let mut subjects = || alarms.look(&both).into_iter().map(|health| health.subject).collect::<Vec<_>>();
+        assert_eq!(alarms.look(&both, 2).len(), 0);
+        let mut subjects = || alarms.look(&both, 2).into_iter().map(|health| health.subject).collect::<Vec<_>>();
         assert_eq!(subjects(), ["certificate", "disk"]);
     }
 

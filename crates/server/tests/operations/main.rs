@@ -2,6 +2,7 @@
 //! settings, limits, peers and shutdown.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod alarms;
 mod backup;
 mod bench;
 mod ctl;

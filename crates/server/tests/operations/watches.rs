@@ -1,8 +1,11 @@
 //! Watches of a running server: the file, its commands, and what is announced.
 
 use std::fs::{self, Permissions};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
@@ -122,22 +125,39 @@ fn a_watch_file_that_cannot_be_read_at_the_start_is_a_warning_until_it_can() {
 
 /// Takes requests of HTTP, and answers each with 200.
 pub(crate) struct Receiver {
-    listener: std::net::TcpListener,
+    listener: TcpListener,
 }
 
 impl Receiver {
     pub(crate) fn new() -> Self {
-        Self { listener: std::net::TcpListener::bind("127.0.0.1:0").unwrap() }
+        Self { listener: TcpListener::bind("127.0.0.1:0").unwrap() }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/hook", self.listener.local_addr().unwrap())
     }
 
+    /// Waits for the next connection, with a deadline.
+    fn accept(&self) -> TcpStream {
+        self.listener.set_nonblocking(true).unwrap();
+        let start = Instant::now();
+        loop {
+            match self.listener.accept() {
+                Ok((socket, _)) => {
+                    socket.set_nonblocking(false).unwrap();
+                    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                    return socket;
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            assert!(start.elapsed() < PATIENCE, "no request comes");
+            sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Returns the id and the body of the next request.
     pub(crate) fn take(&self) -> (String, Value) {
-        let (mut socket, _) = self.listener.accept().unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut socket = self.accept();
         let mut bytes = Vec::new();
         loop {
             let mut piece = [0; 4096];

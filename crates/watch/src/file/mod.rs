@@ -9,4 +9,6 @@ mod settings;
 pub use addition::NewWatch;
 pub use names::{ChannelName, WatchName};
 pub use parse::FileError;
-pub use settings::{ChannelKind, ChannelSettings, Directions, InvoiceChange, Source, WatchFile, WatchSettings};
+pub use settings::{
+    ChannelKind, ChannelSettings, Directions, HealthSettings, InvoiceChange, Source, WatchFile, WatchSettings,
+};

@@ -1,6 +1,7 @@
 //! TOML to settings, with the line of each mistake.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use birdhouse_descriptors::{Steps, parse};
 use bitcoin::hex::FromHex as _;
@@ -10,10 +11,11 @@ use toml::Spanned;
 
 use crate::file::names::{ChannelName, WatchName};
 use crate::file::settings::{
-    ChannelKind, ChannelSettings, Directions, InvoiceChange, Source, WatchFile, WatchSettings,
+    ChannelKind, ChannelSettings, Directions, HealthSettings, InvoiceChange, Source, WatchFile, WatchSettings,
 };
 use crate::limits::{
-    CHANNELS_MAX, CONFIRMATIONS_MAX, GAP_DEFAULT, GAP_MAX, LEVELS_MAX, NAME_CHARS_MAX, SCRIPT_CHARS_MAX, WATCHES_MAX,
+    CHANNELS_MAX, CONFIRMATIONS_MAX, GAP_DEFAULT, GAP_MAX, HEALTH_AFTER_DEFAULT, HEALTH_AFTER_MAX, LEVELS_MAX,
+    NAME_CHARS_MAX, SCRIPT_CHARS_MAX, WATCHES_MAX,
 };
 
 /// Confirmations that a watch tells unless it says otherwise.
@@ -54,6 +56,8 @@ struct RawFile {
 struct RawHealth {
     #[serde(default)]
     channels: Vec<String>,
+    /// Seconds.
+    after: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -148,7 +152,7 @@ impl WatchFile {
             }
             file.explorer = Some(url);
         }
-        file.health = known(raw.health.channels, &channels).map_err(|message| FileError { line: None, message })?;
+        file.health = raw.health.settings(&channels).map_err(|message| FileError { line: None, message })?;
         if file.channels.len() > CHANNELS_MAX || file.watches.len() > WATCHES_MAX {
             let message = format!("a file has at most {WATCHES_MAX} watches and {CHANNELS_MAX} channels");
             return Err(FileError { line: None, message });
@@ -175,6 +179,18 @@ fn known(names: Vec<String>, channels: &HashSet<ChannelName>) -> Result<Vec<Chan
         if channels.contains(&name) { Ok(name) } else { Err(format!("no channel has the name \"{name}\"")) }
     };
     names.map(check).collect()
+}
+
+// === impl RawHealth ===
+
+impl RawHealth {
+    fn settings(self, channels: &HashSet<ChannelName>) -> Result<HealthSettings, String> {
+        let after = self.after.map_or(HEALTH_AFTER_DEFAULT, Duration::from_secs);
+        if after.is_zero() || after > HEALTH_AFTER_MAX {
+            return Err(format!("`after` of [health] is 1 to {} seconds", HEALTH_AFTER_MAX.as_secs()));
+        }
+        Ok(HealthSettings { channels: known(self.channels, channels)?, after })
+    }
 }
 
 // === impl RawChannel ===
@@ -340,7 +356,10 @@ mod tests {
         assert!(
             watch.is_cold && watch.channels == file.channels[..1].iter().map(|it| it.name.clone()).collect::<Vec<_>>()
         );
-        assert_eq!(file.health, [file.channels[1].name.clone()]);
+        assert_eq!(file.health.channels, [file.channels[1].name.clone()]);
+        assert_eq!(file.health.after, Duration::from_mins(1));
+        let file = WatchFile::parse(&format!("{text}after = 600\n"), Network::Bitcoin).unwrap();
+        assert_eq!(file.health.after, Duration::from_mins(10));
         assert!(of_source("descriptor", &format!("wpkh([d34db33f/84h/0h/0h]{XPUB}/<0;1>/*)")).is_ok());
         assert!(of_source("address", "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu").is_ok());
     }
@@ -368,5 +387,9 @@ mod tests {
         assert_eq!(mistake(unknown), "line 1: no channel has the name \"me\"");
         let other = "[[channel]]\nname = \"c\"\nkind = \"ntfy\"\nurl = \"x\"\nto = \"y\"\n";
         assert_eq!(mistake(other), "line 1: a channel of kind \"ntfy\" has no key `to`");
+        for after in [0, 86_401] {
+            let said = mistake(&format!("[health]\nafter = {after}\n"));
+            assert_eq!(said, "`after` of [health] is 1 to 86400 seconds");
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! Settings of the file, as values.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::file::names::{ChannelName, WatchName};
+use crate::limits::HEALTH_AFTER_DEFAULT;
 
 /// A watch file that was checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,10 +14,25 @@ pub struct WatchFile {
     pub channels: Vec<ChannelSettings>,
     /// Its watches.
     pub watches: Vec<WatchSettings>,
-    /// Channels for the state of the server itself.
-    pub health: Vec<ChannelName>,
+    /// Notices of the state of the server itself.
+    pub health: HealthSettings,
     /// URL of an explorer, below which messages lead to `/tx/<txid>`.
     pub explorer: Option<String>,
+}
+
+/// Notices of the state of the server itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthSettings {
+    /// Their channels; without one there are no such notices.
+    pub channels: Vec<ChannelName>,
+    /// Time for which a warning stands, or is gone, before that is announced.
+    pub after: Duration,
+}
+
+impl Default for HealthSettings {
+    fn default() -> Self {
+        Self { channels: Vec::new(), after: HEALTH_AFTER_DEFAULT }
+    }
 }
 
 /// A way to a person or a program.

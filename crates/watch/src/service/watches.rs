@@ -13,7 +13,7 @@ use super::running::Running;
 use super::status::WatchStatus;
 use crate::channel::{Channels, Surroundings};
 use crate::error::{Error, Result};
-use crate::file::WatchFile;
+use crate::file::{HealthSettings, WatchFile};
 use crate::notice::{Health, Notice, NoticeKind};
 use crate::state::State;
 
@@ -148,6 +148,11 @@ impl Watches {
         self.running().map(|running| running.file.read().clone()).unwrap_or_default()
     }
 
+    /// Returns the settings of notices of the server's own state.
+    pub fn health(&self) -> HealthSettings {
+        self.running().map(|running| running.file.read().health.clone()).unwrap_or_default()
+    }
+
     /// Returns the state, for readers of the log; `None` without a watch file.
     pub fn state(&self) -> Option<State> {
         self.running().map(|running| running.state.clone())
@@ -172,7 +177,7 @@ impl Watches {
     /// Failures of the file of notices.
     pub fn tell_health(&self, health: Health) -> Result<()> {
         let Some(running) = self.running() else { return Ok(()) };
-        let channels = running.file.read().health.clone();
+        let channels = running.file.read().health.channels.clone();
         if channels.is_empty() { Ok(()) } else { running.append(NoticeKind::Health(health), channels) }
     }
 
