@@ -28,7 +28,7 @@ pub use reports_page::{DecidedLine, Decision, Named, ReportedLine, Reports, repo
 pub use site::SCRIPT;
 pub use status::{
     Bitcoin, Build, Derived, Endpoint, Link, Phase, Protocol, Rate, Refusals, Relay, SetAside, SlowKind, Status,
-    Stream, Subject, TableSize, Warning,
+    Stream, Subject, TableSize, Warning, Watched,
 };
 pub use status_page::status_page;
 #[cfg(feature = "top")]

@@ -33,6 +33,9 @@ pub struct Status {
     /// The relay, if it is on.
     #[serde(flatten)]
     pub relay: Option<Relay>,
+    /// The watched wallets, if there is a watch file.
+    #[serde(flatten)]
+    pub watched: Option<Watched>,
     /// Streams from and to other relays, a line for each URL.
     #[serde(default)]
     pub streams: Vec<Stream>,
@@ -182,6 +185,23 @@ pub struct Relay {
     pub relay_sent: Rate,
     /// Refused events by the prefix of the reason, since the start.
     pub relay_refusals: Vec<Refusals>,
+}
+
+/// The watched wallets and their channels, as counts: balances are on their own page alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// Watches of the watch file.
+    pub watches: u64,
+    /// Those that say less than they should.
+    pub watch_faults: u64,
+    /// Notices since the log began.
+    pub watch_notices: u64,
+    /// Deliveries that wait in the outboxes.
+    pub watch_waiting: u64,
+    /// Channels of the watch file.
+    pub watch_channels: u64,
+    /// Names of those that do not deliver.
+    pub failing_channels: Vec<String>,
 }
 
 /// A URL of a stream.
@@ -415,8 +435,11 @@ mod tests {
         let derived = vec![Derived { name: "filters".into(), failure: Some("none".into()), ..Derived::default() }];
         let bitcoin =
             Bitcoin { network: "regtest".into(), derived, build: Some(Build::default()), ..Bitcoin::default() };
-        for (bitcoin, relay) in [(Some(bitcoin), None), (None, Some(relay))] {
-            let status = Status { version: "1".into(), bitcoin, relay, ..Status::default() };
+        let watched = Watched { watches: 3, failing_channels: vec!["me".into()], ..Watched::default() };
+        for (bitcoin, relay, watched) in
+            [(Some(bitcoin.clone()), None, None), (None, Some(relay), None), (Some(bitcoin), None, Some(watched))]
+        {
+            let status = Status { version: "1".into(), bitcoin, relay, watched, ..Status::default() };
             let text = serde_json::to_string(&status).unwrap();
             assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status, "{text}");
         }

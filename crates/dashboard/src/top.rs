@@ -7,7 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Gauge, Paragraph, Row, Table, Widget, Wrap};
 
-use crate::status::{Bitcoin, Build, Phase, Rate, Relay, Status, Stream};
+use crate::status::{Bitcoin, Build, Phase, Rate, Relay, Status, Stream, Watched};
 
 /// Rows of the lists.
 const LIST_ROWS: usize = 10;
@@ -42,7 +42,8 @@ impl Widget for Top<'_> {
         let warning_rows = if warnings.is_empty() { 0 } else { 2 + 2 * rows(warnings.len()) };
         let list_rows = 3 + rows(status.slowest.len().max(status.disk.len()).max(1));
         let derived = status.bitcoin.as_ref().map_or(0, |bitcoin| bitcoin.derived.len());
-        let further_rows = rows(derived.max(status.streams.len()));
+        let watched = status.watched.as_ref().map(of_watched).unwrap_or_default();
+        let further_rows = rows((derived + watched.len()).max(status.streams.len()));
         let [head, progress, alarms, facts, lists] = Layout::vertical([
             Constraint::Length(2),
             Constraint::Length(if build.is_some() { 3 } else { 0 }),
@@ -60,7 +61,10 @@ impl Widget for Top<'_> {
             Paragraph::new(warnings).wrap(Wrap { trim: true }).block(block).render(alarms, buffer);
         }
         let [chain, clients, events] = Layout::horizontal([Constraint::Fill(1); 3]).areas(facts);
-        boxed("Node and chain", status.bitcoin.as_ref().map(of_chain).unwrap_or_default()).render(chain, buffer);
+        let of_chain = status.bitcoin.as_ref().map(of_chain).unwrap_or_default();
+        let of_derived = status.bitcoin.as_ref().map(of_derived).unwrap_or_default();
+        let facts = of_chain.into_iter().chain(watched).chain(of_derived);
+        boxed("Node and chain", facts.collect()).render(chain, buffer);
         boxed("Clients and process", of_process(status)).render(clients, buffer);
         let of_relay = status.relay.as_ref().map(of_relay).unwrap_or_default();
         let of_streams = status.streams.iter().take(LIST_ROWS).map(of_stream);
@@ -109,14 +113,12 @@ fn boxed(title: &'static str, facts: Vec<(&str, String)>) -> Table<'static> {
 
 fn of_chain(bitcoin: &Bitcoin) -> Vec<(&str, String)> {
     let count = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    let derived = bitcoin.derived.iter().take(LIST_ROWS);
-    let derived = derived.map(|one| (one.name.as_str(), format!("{} of {} blocks", one.blocks, one.of_blocks)));
     let mempool = format!(
         "{} txs, {}",
         count(bitcoin.mempool_transactions),
         bitcoin.mempool_vbytes.map_or_else(|| "-".into(), amounts::vbytes)
     );
-    let facts = [
+    vec![
         ("index", count(bitcoin.tip_height.map(u64::from))),
         ("node", count(bitcoin.node_height.map(u64::from))),
         ("answered", bitcoin.node_silent_s.map_or_else(|| "-".into(), |s| format!("{} ago", amounts::duration(s)))),
@@ -130,8 +132,25 @@ fn of_chain(bitcoin: &Bitcoin) -> Vec<(&str, String)> {
         ("calls", format!("{}, {} failed", count(bitcoin.node_calls), count(bitcoin.node_failed_calls))),
         ("mempool", mempool),
         ("cache", amounts::bytes(bitcoin.cache_bytes)),
-    ];
-    facts.into_iter().chain(derived).collect()
+    ]
+}
+
+fn of_derived(bitcoin: &Bitcoin) -> Vec<(&str, String)> {
+    let derived = bitcoin.derived.iter().take(LIST_ROWS);
+    derived.map(|one| (one.name.as_str(), format!("{} of {} blocks", one.blocks, one.of_blocks))).collect()
+}
+
+fn of_watched(watched: &Watched) -> Vec<(&str, String)> {
+    let Watched { watches, watch_faults, watch_notices, watch_waiting, watch_channels, failing_channels } = watched;
+    let with = |count: &u64, more: String| if more.is_empty() { count.to_string() } else { format!("{count}, {more}") };
+    let some = |count: &u64, what: &str| if *count == 0 { String::new() } else { format!("{count} {what}") };
+    let failing = failing_channels.join(", ");
+    let failing = if failing.is_empty() { failing } else { format!("failing: {failing}") };
+    vec![
+        ("watches", with(watches, some(watch_faults, "faulty"))),
+        ("channels", with(watch_channels, failing)),
+        ("notices", with(watch_notices, some(watch_waiting, "waiting"))),
+    ]
 }
 
 fn node_disk(bitcoin: &Bitcoin) -> String {
@@ -261,6 +280,24 @@ mod tests {
             assert!(text.contains(part), "{part}:\n{text}");
         }
         assert!(!text.contains("First build") && !text.contains("Warnings"), "{text}");
+    }
+
+    #[test]
+    fn watches_are_shown_by_their_counts_and_the_channels_that_fail() {
+        let mut status = status();
+        assert!(!frame_text(&status, 110, 40).contains("channels"), "without a watch file");
+        let watched = Watched { watches: 3, watch_channels: 2, watch_notices: 120, ..Watched::default() };
+        status.watched = Some(watched.clone());
+        let text = frame_text(&status, 110, 40);
+        for part in ["watches        3 ", "channels       2 ", "notices        120 ", "filters        7 of 840001"] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        let failing_channels = vec!["hook".into(), "me".into()];
+        status.watched = Some(Watched { watch_faults: 1, watch_waiting: 4, failing_channels, ..watched });
+        let text = frame_text(&status, 110, 40);
+        for part in ["watches        3, 1 faulty", "channels       2, failing: hook, me", "120, 4 waiting"] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
 use crate::operator::control::{BitcoinState, Control, ServiceState, State};
+use crate::operator::watch;
 use crate::process::Usage;
 use crate::services::{MetricsWriter, count_of};
 
@@ -54,14 +55,13 @@ impl Collector for Server {
             )?;
         }
         if let Some(watches) = &self.0.watches {
-            metrics.gauge("watches", "Watches of the watch file.", count_of(watches.watches.len()))?;
-            let faults = watches.watches.iter().filter(|watch| watch.fault.is_some()).count();
-            metrics.gauge("watch_faults", "Watches that say less than they should.", count_of(faults))?;
-            metrics.counter("watch_notices", "Notices since the log began.", watches.notices)?;
-            let waiting = watches.channels.iter().map(|channel| channel.waiting).sum();
-            metrics.gauge("watch_waiting_notices", "Notices that wait in the outboxes.", count_of(waiting))?;
-            let troubled = watches.channels.iter().filter(|one| one.next_attempt.is_some() || one.disabled.is_some());
-            metrics.gauge("watch_channel_faults", "Channels that do not deliver.", count_of(troubled.count()))?;
+            let counts = watch::counts(watches);
+            metrics.gauge("watches", "Watches of the watch file.", counts.watches)?;
+            metrics.gauge("watch_faults", "Watches that say less than they should.", counts.watch_faults)?;
+            metrics.counter("watch_notices", "Notices since the log began.", counts.watch_notices)?;
+            metrics.gauge("watch_waiting_notices", "Notices that wait in the outboxes.", counts.watch_waiting)?;
+            let failing = count_of(counts.failing_channels.len());
+            metrics.gauge("watch_channel_faults", "Channels that do not deliver.", failing)?;
         }
         if let Some(bytes) = self.0.disk_free_bytes {
             metrics.gauge(

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use birdhouse_chain::{DerivedProgress, Height, Phase, Progress};
 use birdhouse_clients::SlowKind as Slow;
 use birdhouse_dashboard::{
-    Bitcoin, Build, Derived, Endpoint, Link, Protocol, SlowKind, Status, Subject, TableSize,
-    Warning, warnings,
+    Bitcoin, Build, Derived, Endpoint, Link, Protocol, SlowKind, Status, Subject, TableSize, Warning, warnings,
 };
 use birdhouse_node::forked_chain;
 use birdhouse_store::Store as _;
@@ -41,8 +40,12 @@ pub(super) fn status(control: &Control) -> Status {
     status.warnings.extend(state.watches.iter().flat_map(watch::warnings));
     let advice = "Change the configuration, or ignore this.";
     let of_settings = control.shown.warnings.iter();
-    let of_setting =
-        |text: &String| Warning { about: text.clone(), text: text.clone(), advice: advice.to_owned(), ..Warning::default() };
+    let of_setting = |text: &String| Warning {
+        about: text.clone(),
+        text: text.clone(),
+        advice: advice.to_owned(),
+        ..Warning::default()
+    };
     status.warnings.extend(of_settings.map(of_setting));
     status
 }
@@ -70,6 +73,7 @@ fn of_state(state: &State, control: &Control) -> Status {
         waiting_clients: count_of(state.waiting.iter().map(|(_, waiting)| waiting.now).sum()),
         bitcoin: state.bitcoin.as_ref().map(|bitcoin| of_bitcoin(bitcoin, control, rates, now)),
         relay: None,
+        watched: state.watches.as_ref().map(watch::counts),
         streams: Vec::new(),
         set_aside: Vec::new(),
         protocols: protocols(state),

@@ -1,7 +1,9 @@
 //! The watches as JSON, for `birdhouse watch`, and as a page, and their changes.
 
 use anyhow::{Context as _, Result};
-use birdhouse_dashboard::{ChannelLine, Commands, Subject, Warning, WatchLine, Watches as WatchesPage, watches_page};
+use birdhouse_dashboard::{
+    ChannelLine, Commands, Subject, Warning, WatchLine, Watched, Watches as WatchesPage, watches_page,
+};
 use birdhouse_watch::channel::Clock;
 use birdhouse_watch::outbox::ChannelStatus;
 use birdhouse_watch::{ChannelSettings, NewWatch, WatchSettings, WatchStatus, WatchView, Watches};
@@ -10,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::config::ControlCommand;
 use crate::operator::control::Control;
+use crate::services::count_of;
 
 /// Advice for every fault of a watch.
 const ADVICE: &str = "`birdhouse watch list` shows all watches and channels.";
@@ -131,6 +134,19 @@ fn channel_line(settings: &ChannelSettings, state: Option<&ChannelStatus>, now: 
 fn troubles(status: &WatchStatus) -> impl Iterator<Item = String> {
     let of_file = status.fault.iter().map(|fault| format!("The watch file is not in effect: {fault}."));
     of_file.chain(status.waiting.iter().map(|reason| format!("The watches tell nothing now: {reason}.")))
+}
+
+/// Returns the counts of the watches, for `birdhouse top`.
+pub(super) fn counts(status: &WatchStatus) -> Watched {
+    let fails = |channel: &&ChannelStatus| channel.next_attempt.is_some() || channel.disabled.is_some();
+    Watched {
+        watches: count_of(status.watches.len()),
+        watch_faults: count_of(status.watches.iter().filter(|watch| watch.fault.is_some()).count()),
+        watch_notices: status.notices,
+        watch_waiting: count_of(status.channels.iter().map(|channel| channel.waiting).sum()),
+        watch_channels: count_of(status.channels.len()),
+        failing_channels: status.channels.iter().filter(fails).map(|channel| channel.name.clone()).collect(),
+    }
 }
 
 /// Whatever of the watches needs a person, for dashboard and `birdhouse top`.

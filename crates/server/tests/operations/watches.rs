@@ -71,6 +71,10 @@ fn a_payment_to_a_watched_wallet_is_told_and_kept_over_a_restart() {
     server.until("tells the payment", || (notices(&server) == expected).then_some(()));
     assert_eq!(list(&server)["watches"][0]["confirmed_sat"], 25_000);
     assert!(server.get("/metrics").body.contains("birdhouse_watch_notices_total 1"));
+    let (done, frame) = server.run("top", &["--once"]);
+    for part in ["watches        1 ", "channels       0 ", "notices        1 "] {
+        assert!(done && frame.contains(part), "{part}:\n{frame}");
+    }
 
     // A backup beside the running server has the file of watches and what it announced.
     let folder = tempfile::tempdir().unwrap();
