@@ -41,8 +41,11 @@ mod silent_payments;
 #[path = "../../../electrum/tests/electrum/silent_sender.rs"]
 #[expect(dead_code, reason = "the tests of the Electrum protocol use all of it")]
 mod silent_sender;
+#[path = "../../../watch/tests/watch/spscan.rs"]
+mod spscan;
 mod streams;
 mod systemd;
+mod watch_secrets;
 mod watches;
 mod watching;
 

@@ -1,7 +1,7 @@
 //! Scans for many keys in every dialect, by right requests and wrong ones: no key is in a file, log, page or core dump
 //! afterwards.
 //!
-//! Watches are left out: an operator writes their keys into a file.
+//! Keys of watches, which an operator writes into a file, are looked for in `watch_secrets`.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -101,7 +101,7 @@ impl World {
 }
 
 /// Pays a receiver from a coin of its own; the payment is not mined.
-fn sent(live: &mut LiveNode, number: u8) -> Sent {
+pub(crate) fn sent(live: &mut LiveNode, number: u8) -> Sent {
     let key = secret(50 + number);
     let coin = live.pay(&[Payment::to_script(script(&key), 100_000)]).unwrap();
     live.mine().unwrap();

@@ -8,9 +8,8 @@ use bitcoin::hex::DisplayHex as _;
 
 use crate::process::Birdhouse;
 
-/// A secret of 32 bytes, and the forms in which it could lie somewhere.
+/// A secret, and the forms in which it could lie somewhere.
 pub(crate) struct Secret {
-    bytes: [u8; 32],
     pub(crate) hex: String,
     forms: Vec<Vec<u8>>,
 }
@@ -21,6 +20,7 @@ impl Secret {
         Self::of(std::array::from_fn(|at| u8::try_from(at * 7 + first).unwrap()))
     }
 
+    /// A secret of 32 bytes.
     pub(crate) fn of(bytes: [u8; 32]) -> Self {
         let hex = bytes.to_lower_hex_string();
         let reversed: Vec<u8> = bytes.iter().rev().copied().collect();
@@ -29,7 +29,18 @@ impl Secret {
         forms.extend([reversed.clone(), reversed.to_lower_hex_string().into()]);
         forms.extend([", ", ","].map(|between| bytes.map(|byte| byte.to_string()).join(between).into_bytes()));
         forms.extend((0..3).map(|before| base64_after(before, &bytes)));
-        Self { bytes, hex, forms }
+        Self { hex, forms }
+    }
+
+    /// A secret that is used as this text alone.
+    pub(crate) fn of_text(text: &str) -> Self {
+        Self { hex: String::new(), forms: vec![text.into()] }
+    }
+
+    /// The secret of a file, and this text, which is another form of it.
+    pub(crate) fn with(mut self, form: &str) -> Self {
+        self.forms.push(form.into());
+        self
     }
 
     pub(crate) fn is_in(&self, text: &[u8]) -> bool {
@@ -66,15 +77,20 @@ impl Secret {
     }
 }
 
-/// Asserts that secrets are in nothing that the server says to its operator, and in no file: its log, what it stores.
-pub(crate) fn assert_hidden(secrets: &[Secret], server: &Birdhouse) {
-    let pages = ["/metrics", "/health", "/", "/connections", "/reports", "/control"];
+/// Asserts that secrets are in nothing that the server says to its operator.
+pub(crate) fn assert_unsaid(secrets: &[Secret], server: &Birdhouse) {
+    let pages = ["/metrics", "/health", "/", "/connections", "/reports", "/control", "/watches"];
     let pages = pages.map(|path| server.get(path).body);
     let asked = ["status", "connections"].map(|word| server.ctl(&[word]).1);
+    for said in pages.iter().chain(&asked) {
+        assert!(!secrets.iter().any(|secret| secret.is_in(said.as_bytes())), "{said}");
+    }
+}
+
+/// Asserts that secrets are in nothing that the server says to its operator, and in no file: its log, what it stores.
+pub(crate) fn assert_hidden(secrets: &[Secret], server: &Birdhouse) {
+    assert_unsaid(secrets, server);
     for secret in secrets {
-        for said in pages.iter().chain(&asked) {
-            assert!(!secret.is_in(said.as_bytes()), "{said}");
-        }
         assert_eq!(secret.files_in(server.dir()), Vec::<String>::new());
     }
 }
@@ -92,14 +108,15 @@ fn base64_after(before: usize, bytes: &[u8; 32]) -> Vec<u8> {
 #[test]
 fn a_secret_is_found_in_every_form_and_no_other_is() {
     let secret = Secret::new(5);
+    let bytes = secret.forms[0].clone();
     let coded = |before: &[u8]| {
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), [before, &secret.bytes, b"and more"].concat()).unwrap();
+        fs::write(file.path(), [before, &bytes[..], b"and more"].concat()).unwrap();
         std::process::Command::new("base64").arg("--wrap=0").arg(file.path()).output().unwrap().stdout
     };
-    for text in [coded(b""), coded(b"a"), coded(b"ab"), coded(b"abc"), format!("{:?}", secret.bytes).into()] {
+    for text in [coded(b""), coded(b"a"), coded(b"ab"), coded(b"abc"), format!("{bytes:?}").into()] {
         assert!(secret.is_in(&text) && !Secret::new(6).is_in(&text), "{}", String::from_utf8_lossy(&text));
     }
-    let json = serde_json::to_vec(&secret.bytes[..]).unwrap();
-    assert!(secret.is_in(&json) && secret.is_in(secret.hex.to_uppercase().as_bytes()) && secret.is_in(&secret.bytes));
+    let json = serde_json::to_vec(&bytes).unwrap();
+    assert!(secret.is_in(&json) && secret.is_in(secret.hex.to_uppercase().as_bytes()) && secret.is_in(&bytes));
 }

@@ -203,7 +203,7 @@ impl Engine {
         for settings in &self.file.watches {
             let record = records.remove(&settings.name);
             let record = match record {
-                Some(record) if record.source == settings.source.text() => Some(record),
+                Some(record) if settings.source.is_marked_by(&record.source) => Some(record),
                 Some(_) => {
                     loaded.gone.push(settings.name.clone());
                     None

@@ -135,7 +135,7 @@ impl Watched {
             announced = vec![digest(&announced)];
         }
         let record = WatchRecord {
-            source: self.settings.source.text().to_owned(),
+            source: self.settings.source.mark(),
             used: self.wallet.used(),
             settled,
             found: self.silent.found.clone(),
@@ -145,8 +145,8 @@ impl Watched {
         // The next block to scan is not worth a row for each block: some are scanned twice after a restart.
         let is_worth = self.record.as_ref().is_none_or(|old| {
             let is_scan_far = record.scanned.abs_diff(old.scanned) >= SETTLED_DEPTH / 2;
-            let is_same = (&old.used, &old.found, &old.unread, old.settled)
-                == (&record.used, &record.found, &record.unread, record.settled);
+            let is_same = (&old.source, &old.used, &old.found, &old.unread, old.settled)
+                == (&record.source, &record.used, &record.found, &record.unread, record.settled);
             is_scan_far || !is_same
         });
         if is_worth {

@@ -124,7 +124,7 @@ impl WatchFile {
     pub fn parse(text: &str, network: Network) -> Result<Self, FileError> {
         let raw: RawFile = toml::from_str(text).map_err(|error| FileError {
             line: error.span().map(|span| line_of(text, span.start)),
-            message: error.message().to_owned(),
+            message: without_value(error.message()),
         })?;
         let at = |start: usize| move |message: String| FileError { line: Some(line_of(text, start)), message };
         let mut file = Self::default();
@@ -159,6 +159,16 @@ impl WatchFile {
         }
         Ok(file)
     }
+}
+
+/// Returns a message of the parser without the value of the file in it, which may be a secret: of
+/// `invalid type: string "..", expected a sequence` the kind of the value stays.
+fn without_value(message: &str) -> String {
+    let parts = message.split_once(": ").filter(|(what, _)| what.starts_with("invalid "));
+    let parts = parts.and_then(|(what, rest)| Some((what, rest.rsplit_once(", expected ")?)));
+    let Some((what, (value, expected))) = parts else { return message.to_owned() };
+    let kind = value.split(['"', '`']).next().unwrap_or_default().trim_end();
+    format!("{what}: {kind}, expected {expected}")
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -387,6 +397,16 @@ mod tests {
         assert_eq!(mistake(unknown), "line 1: no channel has the name \"me\"");
         let other = "[[channel]]\nname = \"c\"\nkind = \"ntfy\"\nurl = \"x\"\nto = \"y\"\n";
         assert_eq!(mistake(other), "line 1: a channel of kind \"ntfy\" has no key `to`");
+        // A value may be a secret in the wrong form.
+        for (key, kind, expected) in [
+            ("secrets = \"whsec_s3cret, expected x\"", "string", "a sequence"),
+            ("password = 1234567890", "integer", "a string"),
+            ("token = 12.5", "floating point", "a string"),
+            ("token = [\"s3cret\"]", "sequence", "a string"),
+        ] {
+            let said = mistake(&format!("[[channel]]\nname = \"c\"\nkind = \"mail\"\n{key}\n"));
+            assert_eq!(said, format!("line 4: invalid type: {kind}, expected {expected}"));
+        }
         for after in [0, 86_401] {
             let said = mistake(&format!("[health]\nafter = {after}\n"));
             assert_eq!(said, "`after` of [health] is 1 to 86400 seconds");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::file::names::{ChannelName, WatchName};
 use crate::limits::HEALTH_AFTER_DEFAULT;
@@ -182,6 +183,20 @@ impl Source {
             Self::Outpoint(_) => "outpoint",
             Self::SilentPayment(_) => "silent-payment",
         }
+    }
+
+    /// Returns a text that no other source has, for the file of notices. A scan key finds all payments of its wallet, so
+    /// its hash stands there.
+    pub(crate) fn mark(&self) -> String {
+        match self {
+            Self::SilentPayment(text) => format!("sha256:{}", const_hex::encode(Sha256::digest(text))),
+            other => other.text().to_owned(),
+        }
+    }
+
+    /// True for the mark of this source; earlier versions used the text, which the next update replaces.
+    pub(crate) fn is_marked_by(&self, mark: &str) -> bool {
+        mark == self.mark() || mark == self.text()
     }
 
     /// Returns its text in the file.

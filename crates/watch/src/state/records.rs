@@ -52,7 +52,7 @@ pub(crate) struct Lines {
 /// Knowledge of a watch that outlives the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WatchRecord {
-    /// The source, so that another one of the same name begins anew.
+    /// The mark of the source, so that another one of the same name begins anew.
     pub(crate) source: String,
     /// The number after the last used script, of each branch.
     pub(crate) used: Vec<u32>,
