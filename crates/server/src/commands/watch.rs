@@ -4,19 +4,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use birdhouse_watch::channel::Clock;
 use birdhouse_watch::{NewWatch, WatchFile};
+use serde_json::Value;
 
 use super::Form;
 use super::ctl;
 use crate::app;
 use crate::config::{ControlCommand, Options, WatchCommand};
+use crate::operator::{Answer, watch_text};
 use crate::process::users::OtherUser;
 
 pub(crate) fn run(options: &Options, command: WatchCommand) -> Result<ExitCode> {
     let folder = app::ctl_dir(options)?;
     let ask = |command: &ControlCommand, form| ctl::run(&folder, command, form);
     match command {
-        WatchCommand::List { json } => ask(&ControlCommand::Watches, if json { Form::Json } else { Form::Text }),
+        WatchCommand::List { json: true } => ask(&ControlCommand::Watches, Form::Json),
+        WatchCommand::List { json: false } => list(&folder),
         WatchCommand::Notices { from, count } => notices(&folder, from, count),
         WatchCommand::Test { channel } => ask(&ControlCommand::TestChannel { channel }, Form::Text),
         WatchCommand::Export => export(options),
@@ -70,16 +74,24 @@ fn reload(folder: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn list(folder: &Path) -> Result<ExitCode> {
+    print!("{}", watch_text::text(answer(folder, &ControlCommand::Watches)?, Clock::system().now().as_secs()));
+    Ok(ExitCode::SUCCESS)
+}
+
 fn notices(folder: &Path, from: Option<u64>, count: u32) -> Result<ExitCode> {
-    let command = ControlCommand::Notices { from, count };
-    match ctl::ask(&crate::operator::ctl::path(folder), &command)? {
-        crate::operator::Answer::Ok(answer) => {
-            for notice in answer.as_array().into_iter().flatten() {
-                println!("{notice}");
-            }
-            Ok(ExitCode::SUCCESS)
-        }
-        crate::operator::Answer::Error(error) => bail!(error),
+    let notices = answer(folder, &ControlCommand::Notices { from, count })?;
+    for notice in notices.as_array().into_iter().flatten() {
+        println!("{notice}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the running server.
+fn answer(folder: &Path, command: &ControlCommand) -> Result<Value> {
+    match ctl::ask(&crate::operator::ctl::path(folder), command)? {
+        Answer::Ok(answer) => Ok(answer),
+        Answer::Error(error) => bail!(error),
     }
 }
 

@@ -14,6 +14,8 @@ use super::{DirectionName, DiskSize, Moment, Options, SECRETS, VARIABLE, renamed
 
 /// Arguments that `birdhouse ctl` shows in its help.
 const CTL_FLAGS: [&str; 6] = ["config", "data_dir", "network", "node_dir", "bitcoin", "json"];
+/// Arguments that `birdhouse watch` shows in its help.
+const WATCH_FLAGS: [&str; 5] = ["config", "data_dir", "network", "node_dir", "watch_file"];
 
 /// Variables of the project's tests and scripts, without their prefix: a server that they start has them, too.
 const OF_DEVELOPERS: [&str; 13] = [
@@ -316,14 +318,18 @@ impl CommandLine {
         Ok((command_line, Given(matches)))
     }
 
-    /// Returns the definition of the command line. `ctl` takes its flags before and after its own subcommand; its help
-    /// shows those that choose the server.
+    /// Returns the definition of the command line. `ctl` and `watch` take their flags before and after their own
+    /// subcommands; their help shows those that choose the server.
     fn definition() -> clap::Command {
-        let to_global = |argument: clap::Arg| {
-            let is_of_ctl = CTL_FLAGS.contains(&argument.get_id().as_str());
-            argument.global(true).hide(!is_of_ctl)
+        let to_global = |shown: &'static [&'static str]| {
+            move |argument: clap::Arg| {
+                let is_shown = shown.contains(&argument.get_id().as_str());
+                argument.global(true).hide(!is_shown)
+            }
         };
-        Self::command().mut_subcommand("ctl", |ctl| ctl.mut_args(to_global))
+        Self::command()
+            .mut_subcommand("ctl", |ctl| ctl.mut_args(to_global(&CTL_FLAGS)))
+            .mut_subcommand("watch", |watch| watch.mut_args(to_global(&WATCH_FLAGS)))
     }
 
     /// Refuses a `BIRDHOUSE_*` variable among `names` that nothing reads: a setting that is misspelt has no effect.
@@ -407,6 +413,16 @@ mod tests {
             let (CommandLine { command }, _) = CommandLine::parse(words.iter().map(OsString::from)).unwrap();
             let Command::Ctl { options, json, .. } = command else { panic!("another command") };
             assert_eq!((options.data_dir, json), (Some("/d".into()), true));
+        }
+    }
+
+    #[test]
+    fn watch_takes_its_flags_before_and_after_the_subcommand() {
+        for words in [&["--data-dir=/d", "list", "--json"][..], &["list", "--data-dir=/d", "--json"]] {
+            let words = [&["birdhouse", "watch"], words].concat();
+            let (CommandLine { command }, _) = CommandLine::parse(words.iter().map(OsString::from)).unwrap();
+            let Command::Watch { options, command } = command else { panic!("another command") };
+            assert_eq!((options.data_dir, command), (Some("/d".into()), WatchCommand::List { json: true }));
         }
     }
 

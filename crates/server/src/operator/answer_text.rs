@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 /// Fields that are printed first.
-const FIRST: [&str; 11] =
-    ["verdict", "type", "value", "id", "protocol", "listener", "client", "age_s", "version", "network", "health"];
+const FIRST: [&str; 12] = [
+    "name", "verdict", "type", "value", "id", "protocol", "listener", "client", "age_s", "version", "network", "health",
+];
 
 /// Formats an object as lines of names and values, and a list of objects as a table. Lists in an object follow it.
 pub(crate) fn text(answer: &Value) -> String {
@@ -39,11 +40,15 @@ fn objects(value: &Value) -> Option<Vec<&Map<String, Value>>> {
     (!objects.is_empty()).then_some(objects)
 }
 
-/// Formats objects of the same fields as a table.
+/// Formats objects as a table. A field that only some of them have is a column, too.
 fn list(objects: &[&Map<String, Value>]) -> String {
-    let names = objects.first().map(|first| names(first)).unwrap_or_default();
+    let all: Map<String, Value> = objects.iter().flat_map(|object| (*object).clone()).collect();
+    let names = names(&all);
     let titles = names.iter().map(|name| title(name)).collect();
-    let rows = objects.iter().map(|object| names.iter().map(|name| cell(&object[*name])).collect());
+    let row = |object: &&Map<String, Value>| {
+        names.iter().map(|name| cell(object.get(*name).unwrap_or(&Value::Null))).collect()
+    };
+    let rows = objects.iter().map(row);
     table(&std::iter::once(titles).chain(rows).collect::<Vec<_>>())
 }
 
@@ -93,6 +98,8 @@ mod tests {
         let connections =
             json!([{ "id": 7, "bytes_in": 10, "listener": "tcp" }, { "id": 123, "bytes_in": 9, "listener": "wss" }]);
         assert_eq!(text(&connections), "id   listener  bytes in\n7    tcp       10\n123  wss       9\n");
+        let some = json!([{ "name": "a", "fault": "none yet" }, { "name": "b" }, { "balance": 7, "name": "c" }]);
+        assert_eq!(text(&some), "name  balance  fault\na     -        none yet\nb     -        -\nc     7        -\n");
         assert_eq!(text(&json!([])), "none\n");
         let status = json!({ "a": 1.5, "b": { "c_d": 2 }, "e": [], "f": ["x", "y"], "g": [{ "h": 3 }] });
         assert_eq!(text(&status), "a      1.50\nb c d  2\nf      x, y\n\ng\nh\n3\n");

@@ -22,6 +22,7 @@ mod shown;
 pub(crate) mod status;
 mod stores;
 mod watch;
+pub(crate) mod watch_text;
 
 pub(crate) use self::control::{Bitcoin, Control};
 pub(crate) use self::ctl::Answer;

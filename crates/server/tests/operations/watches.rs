@@ -4,6 +4,8 @@ use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -86,6 +88,8 @@ fn a_payment_to_a_watched_wallet_is_told_and_kept_over_a_restart() {
     restored.until("has the watch", || (list(&restored)["watches"][0]["confirmed_sat"] == 25_000).then_some(()));
     assert_eq!(notices(&restored), expected, "nothing is announced again");
 
+    export_and_list(&server, &file);
+
     // A file with a mistake changes nothing, and is found by doctor.
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     server.signal(Signal::SIGHUP);
@@ -93,6 +97,8 @@ fn a_payment_to_a_watched_wallet_is_told_and_kept_over_a_restart() {
     assert_eq!(list(&server)["watches"][0]["name"], "Savings");
     let (_, found) = server.run("doctor", &[]);
     assert!(found.contains("chmod 600"), "{found}");
+    let (done, said) = server.run("watch", &["export"]);
+    assert!(!done && said.contains("chmod 600"), "{said}");
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
 
     // A private key is refused by its name, and a scan key on the command line.
@@ -105,6 +111,20 @@ fn a_payment_to_a_watched_wallet_is_told_and_kept_over_a_restart() {
     assert!(done, "{said}");
     server.until("forgets the watch", || (list(&server)["watches"] == json!([])).then_some(()));
     assert_eq!(notices(&server), expected, "the log stays");
+}
+
+/// The file as it is, and the list for people.
+fn export_and_list(server: &Birdhouse, file: &Path) {
+    let text = fs::read_to_string(file).unwrap();
+    assert_eq!(server.run("watch", &["export"]), (true, text.clone()));
+    let (done, listed) = server.run("watch", &["list"]);
+    let parts = ["\nwatches\nname     confirmed sat  open transactions", "\nSavings  25000          1 "];
+    assert!(done && parts.iter().all(|part| listed.contains(part)), "{listed}");
+    // Flags may stand behind the subcommand.
+    let folder = server.dir().display().to_string();
+    let words = ["watch", "export", "--network=regtest", "--data-dir", &folder];
+    let output = Command::new(env!("CARGO_BIN_EXE_birdhouse")).args(words).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
 }
 
 /// Nothing is watched then, and nobody may take that for a file without watches.
