@@ -10,6 +10,8 @@ use bitcoin::bip32::{ChildNumber, Xpub};
 use bitcoin::secp256k1::Secp256k1;
 use bitcoin::{CompressedPublicKey, OutPoint, ScriptBuf, Transaction};
 
+use super::plan::Feed;
+
 const SEED: u64 = 72;
 /// Blocks that give coins, and transactions enough for one large block after another.
 const SIZE: Size = Size { blocks: 150, block_txs: 2, scripts_per_form: 2, busy: &[] };
@@ -44,8 +46,12 @@ pub(super) fn descriptor() -> String {
 
 impl Chain {
     /// Starts a node whose chain pays every watched script once, and has a coin for each transaction of a large block.
-    pub(super) fn start(scripts: u32, transactions: u32) -> Result<Self> {
-        let live = LiveNode::start(SEED, SIZE, Options::default())?;
+    pub(super) fn start(scripts: u32, transactions: u32, feed: Feed) -> Result<Self> {
+        let options = match feed {
+            Feed::Polled => Options::default(),
+            Feed::Zmq => Options::default().logging_changes(),
+        };
+        let live = LiveNode::start(SEED, SIZE, options)?;
         let mut chain = Self { live, scripts: derive(scripts)?, coins: Vec::new(), paid: 0 };
         let pay = |script: &ScriptBuf| Payment::to_script(script.clone(), PAYMENT_SAT);
         let payments: Vec<Payment> = chain.scripts.iter().map(pay).collect();

@@ -15,7 +15,7 @@ use anyhow::Result;
 
 pub(crate) use self::hook::{TellPlan, tell};
 pub(crate) use self::plan::Plan;
-use self::plan::Program;
+use self::plan::Subject;
 use self::tables::tables;
 use self::trial::Trial;
 use crate::machine::server::version_of;
@@ -24,15 +24,16 @@ use crate::report::record::{Measured, Record};
 pub(crate) fn run(plan: &Plan) -> Result<Record> {
     let mut record = Record::begin("Notices of payments", &std::env::temp_dir());
     let ours = version_of(&plan.birdhouse)?;
-    let measured = |program: &Program| {
-        let version = if program.asks() { program.title() } else { &ours };
-        Measured::new(program.title(), Some(version), program.settings())
+    let measured = |subject: &Subject| {
+        let version = if subject.program.asks() { subject.program.title() } else { &ours };
+        Measured::new(&subject.title(), Some(version), subject.settings())
     };
-    record.servers = plan.programs.iter().map(measured).collect();
+    let subjects = plan.subjects();
+    record.servers = subjects.iter().map(measured).collect();
     let mut trials = Vec::new();
-    for program in &plan.programs {
-        eprintln!("notices: {}", program.title());
-        trials.push((*program, Trial::run(*program, plan)));
+    for subject in subjects {
+        eprintln!("notices: {}", subject.title());
+        trials.push((subject, Trial::run(subject, plan)));
     }
     record.tables = tables(plan, &trials);
     Ok(record)

@@ -8,6 +8,9 @@ use clap::ValueEnum;
 use crate::machine::args::at_least_one;
 use crate::report::record::listed;
 
+/// The setting of a server that hears of the mempool by ZMQ, in words.
+const ZMQ: &str = "zmq-sequence-addr of a publisher that reads the node's log every 2 ms";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
     /// Server binary to measure [default: the one beside this program].
@@ -16,6 +19,9 @@ pub(crate) struct Plan {
     /// Programs to measure, in this order.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = Program::ALL)]
     pub(super) programs: Vec<Program>,
+    /// Ways by which the servers hear of the node's mempool, each with rows of its own.
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = [Feed::Polled])]
+    pub(super) feeds: Vec<Feed>,
     /// Number of watched scripts, all of which have a payment.
     #[arg(long, default_value_t = 10_000, value_parser = at_least_one::<u32>())]
     pub(super) scripts: u32,
@@ -37,6 +43,49 @@ pub(crate) struct Plan {
     /// Seconds to wait for a notice.
     #[arg(long, default_value_t = 120, value_parser = at_least_one::<u64>())]
     pub(super) patience_s: u64,
+}
+
+/// The way by which a server hears of the node's mempool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Feed {
+    /// It lists the mempool again and again.
+    Polled,
+    /// By the node's ZMQ messages. The test kit publishes them, from the node's log, for a node that was built without.
+    Zmq,
+}
+
+impl Plan {
+    /// Returns what is measured, in the order of the rows.
+    pub(super) fn subjects(&self) -> Vec<Subject> {
+        let of = |program: &Program| self.feeds.iter().map(|feed| Subject { program: *program, feed: *feed });
+        self.programs.iter().flat_map(of).collect()
+    }
+}
+
+/// A program, and the way by which its server hears of the mempool: a row of the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Subject {
+    pub(super) program: Program,
+    pub(super) feed: Feed,
+}
+
+impl Subject {
+    /// Returns the name of its rows.
+    pub(super) fn title(self) -> String {
+        match self.feed {
+            Feed::Polled => self.program.title().to_owned(),
+            Feed::Zmq => format!("{}, ZMQ by the test kit", self.program.title()),
+        }
+    }
+
+    pub(super) fn settings(self) -> String {
+        let of_program = self.program.settings();
+        match self.feed {
+            Feed::Polled => of_program,
+            Feed::Zmq if of_program.is_empty() => ZMQ.to_owned(),
+            Feed::Zmq => format!("{of_program}, {ZMQ}"),
+        }
+    }
 }
 
 /// A program that may tell of payments.

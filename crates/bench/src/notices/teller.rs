@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use birdhouse_testkit::Bitcoind;
 use birdhouse_testkit::peers::{Birdhouse, Home, Past, Peer, Sentrum, Wanted};
+use birdhouse_testkit::sequence::SequencePublisher;
 use birdhouse_testkit::usage::Usage;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::chain::descriptor;
 use super::hook::Hook;
-use super::plan::Program;
+use super::plan::{Feed, Plan, Program, Subject};
 
 const POLL: Duration = Duration::from_millis(100);
 
@@ -26,6 +27,8 @@ pub(super) struct Teller<'a> {
     birdhouse: &'a Path,
     scripts: u32,
     patience: Duration,
+    /// Publishes the changes of the node's mempool, where the server hears of them by ZMQ.
+    publisher: Option<SequencePublisher>,
     folder: TempDir,
     /// Birdhouse: the program itself, or the one that `sentrum` asks.
     server: Option<Peer>,
@@ -42,9 +45,21 @@ pub(super) struct Cost {
 
 impl<'a> Teller<'a> {
     /// Prepares the program; it does not run yet.
-    pub(super) fn new(program: Program, birdhouse: &'a Path, scripts: u32, patience: Duration) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("birdhouse-notices-").tempdir()?;
-        Ok(Self { program, birdhouse, scripts, patience, folder, server: None, sentrum: None })
+    pub(super) fn new(subject: Subject, plan: &'a Plan, node: &Bitcoind) -> Result<Self> {
+        let publisher = match subject.feed {
+            Feed::Polled => None,
+            Feed::Zmq => Some(SequencePublisher::start(node)?),
+        };
+        Ok(Self {
+            program: subject.program,
+            birdhouse: &plan.birdhouse,
+            scripts: plan.scripts,
+            patience: Duration::from_secs(plan.patience_s),
+            publisher,
+            folder: tempfile::Builder::new().prefix("birdhouse-notices-").tempdir()?,
+            server: None,
+            sentrum: None,
+        })
     }
 
     /// Starts the program and the server that it needs, and waits until it knows all scripts.
@@ -55,8 +70,7 @@ impl<'a> Teller<'a> {
             write_watches(&home.join("watches.toml"), &hook.command(None)?)?;
         }
         if self.server.is_none() {
-            let home = Home::Folder(home.clone());
-            self.server = Some(Birdhouse::start_in(node, home, self.birdhouse, &["--log", "warn"])?);
+            self.server = Some(self.start_server(node, Home::Folder(home.clone()))?);
         }
         match self.program {
             Program::Birdhouse => self.wait_for_watch(&home),
@@ -64,6 +78,19 @@ impl<'a> Teller<'a> {
             Program::Sentrum => self.start_sentrum(hook, Past::Silent),
             Program::SentrumPast => self.start_sentrum(hook, Past::Announced),
         }
+    }
+
+    /// Starts the server, and waits until it hears of the mempool.
+    fn start_server(&self, node: &Bitcoind, home: Home) -> Result<Peer> {
+        let quiet = ["--log", "warn"];
+        let Some(publisher) = &self.publisher else {
+            return Ok(Birdhouse::start_in(node, home, self.birdhouse, &quiet)?);
+        };
+        let address = publisher.address();
+        let args = [&quiet[..], &["--zmq-sequence-addr", &address]].concat();
+        let server = Birdhouse::start_in(node, home, self.birdhouse, &args)?;
+        publisher.wait_for_subscriber()?;
+        Ok(server)
     }
 
     /// Kills the program; a server that it asks goes on.

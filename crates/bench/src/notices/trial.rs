@@ -8,7 +8,7 @@ use birdhouse_testkit::rng::Rng;
 
 use super::chain::Chain;
 use super::hook::Hook;
-use super::plan::{Plan, Program};
+use super::plan::{Plan, Program, Subject};
 use super::teller::{Cost, Teller};
 use crate::report::durations::Durations;
 
@@ -58,14 +58,13 @@ pub(super) struct Restart {
 }
 
 impl Trial {
-    pub(super) fn run(program: Program, plan: &Plan) -> Result<Self> {
-        let patience = Duration::from_secs(plan.patience_s);
-        let chain = Chain::start(plan.scripts, plan.transactions)?;
+    pub(super) fn run(subject: Subject, plan: &Plan) -> Result<Self> {
+        let chain = Chain::start(plan.scripts, plan.transactions, subject.feed)?;
         let mut under_way = UnderWay {
             plan,
-            program,
-            patience,
-            teller: Teller::new(program, &plan.birdhouse, plan.scripts, patience)?,
+            program: subject.program,
+            patience: Duration::from_secs(plan.patience_s),
+            teller: Teller::new(subject, plan, chain.live.node())?,
             hook: Hook::start()?,
             chain,
             rng: Rng::new(1),
