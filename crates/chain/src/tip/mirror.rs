@@ -55,7 +55,7 @@ pub(super) struct Mirror {
     skipped: u32,
     /// Batches of changes applied since the last listing.
     applied: u32,
-    /// Duration of the last listing.
+    /// Duration of the last listing, without that of fetching what was new in it: the next one need not fetch it again.
     cost: Duration,
     /// Txids of a listing that are still to be fetched, in the next polls.
     missing: Vec<Txid>,
@@ -148,13 +148,17 @@ impl Mirror {
             sequence = Some(listed.sequence);
         }
         let missing = std::mem::take(&mut self.missing);
+        let listed = runtime.now();
         let fetched = add(node, at, &mut mempool, &missing, &mut waiting, began + SLICE, touched)?;
+        let fetching = runtime.now().saturating_sub(listed);
         if !is_at_tip(node, at)? {
             return Ok(None);
         }
         self.missing = missing[fetched..].to_vec();
         self.waiting = waiting;
-        self.cost = runtime.now().saturating_sub(began);
+        if sequence.is_some() {
+            self.cost = runtime.now().saturating_sub(began + fetching);
+        }
         // A part of a mempool has every parent of its transactions, so it can be shown. The next listing completes it.
         self.is_listed = self.missing.is_empty() && sequence.is_some();
         self.is_filling = !self.is_listed;
@@ -175,7 +179,7 @@ impl Mirror {
         self.is_filling
     }
 
-    /// Duration of the last listing; recommends ZMQ once if that is long.
+    /// Duration of the last listing, without its fetches; recommends ZMQ once if that is long.
     pub(super) fn listing_cost(&mut self) -> Duration {
         if self.cost >= COSTLY && !self.has_recommended {
             self.has_recommended = true;

@@ -1,19 +1,22 @@
 //! The follower with a node whose tip moves at the worst moment.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::MempoolChange;
-use birdhouse_chain::{Height, Index, Profile, ScriptHash, Snapshot, Touched};
+use birdhouse_chain::{Height, Index, MergeOptions, Profile, Runtime, ScriptHash, Secret, Snapshot, Spawned, Touched};
+use birdhouse_store::MemoryStore;
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
 use birdhouse_testkit::tx::Payment;
+use bitcoin::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
-use bitcoin::{Block, Transaction, Txid};
+use bitcoin::{Block, Network, Transaction, Txid};
 
-use crate::common::{MemoryNode, built};
+use crate::common::{MemoryNode, built, built_merging};
 
 /// Far longer than any step of these tests takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -100,6 +103,60 @@ fn a_large_mempool_is_kept_in_parts_and_does_not_delay_a_block() {
         assert!(kept.is_some_and(|kept| (part..TRANSACTIONS).contains(&kept)), "{part} transactions, then {kept:?}");
         assert!(is_whole, "{} transactions at the end", len());
     });
+}
+
+/// A clock that only the node's work moves, in milliseconds.
+#[derive(Debug, Default)]
+struct NodeClock(AtomicU64);
+
+impl Runtime for NodeClock {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+
+    fn unix_time(&self) -> u64 {
+        0
+    }
+
+    fn sleep(&self, _: Duration, _: &AtomicBool) {
+        thread::yield_now();
+    }
+
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn spawn(&self, _: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<Box<dyn Spawned>> {
+        Ok(Box::new(thread::spawn(work)))
+    }
+}
+
+/// The wait is a multiple of what each poll costs the node. A transaction is fetched once.
+#[test]
+fn a_poll_that_fetches_transactions_makes_the_next_wait_no_longer() {
+    let (node, mut chain) = node_and_more(0);
+    let store = MemoryStore::new();
+    drop(built_merging(&store, &node, Profile::Full, MergeOptions::default()));
+    let clock = Arc::new(NodeClock::default());
+    let genesis = genesis_block(Network::Regtest).block_hash();
+    let (on, store, source) = (Arc::clone(&clock) as _, Arc::new(store), Arc::clone(&node) as _);
+    let merging = MergeOptions::default();
+    let index = Index::open_on(on, store, source, genesis, Profile::Full, Secret([7; 16]), merging).unwrap();
+    let script = chain.wallet().foreign_address(7).script_pubkey();
+    chain.pay(&[Payment::to_script(script, 1000)]);
+    node.hold([chain.mine_block().txdata.last().expect("it has a payment").clone()]);
+    node.at_every_fetch(move || {
+        clock.0.fetch_add(50, Ordering::Relaxed);
+    });
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let follower = scope.spawn(|| index.follow(&*node, &stop));
+        wait_until(|| node.waits() >= 2);
+        stop.store(true, Ordering::Relaxed);
+        follower.join().unwrap().unwrap();
+    });
+    assert_eq!(index.snapshot().unwrap().mempool().len(), 1, "the first poll fetched it");
+    assert_eq!(node.timeouts()[..2], [Duration::from_millis(100); 2]);
 }
 
 #[test]

@@ -76,6 +76,10 @@ struct State {
     next_changes: Vec<MempoolChange>,
     /// The number of the next change of the mempool.
     sequence: u64,
+    /// Called before every answer with transactions of the mempool.
+    at_every_fetch: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// The longest time that each wait so far was to take.
+    timeouts: Vec<Duration>,
     /// The number of waits so far, and the time that each takes.
     waits: usize,
     wait_pause: Duration,
@@ -149,6 +153,16 @@ impl MemoryNode {
     /// Calls `hook` before every answer with the hashes of blocks.
     pub(crate) fn at_every_hashes(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.state.lock().unwrap().at_every_hashes = Some(Arc::new(hook));
+    }
+
+    /// Calls `hook` before every answer with transactions of the mempool.
+    pub(crate) fn at_every_fetch(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.state.lock().unwrap().at_every_fetch = Some(Arc::new(hook));
+    }
+
+    /// The longest time that each wait so far was to take.
+    pub(crate) fn timeouts(&self) -> Vec<Duration> {
+        self.state.lock().unwrap().timeouts.clone()
     }
 
     /// Loses every block outside the active chain.
@@ -355,7 +369,8 @@ impl Node for MemoryNode {
         Ok(state.active[(heights.start.0 as usize).min(end)..end].to_vec())
     }
 
-    fn wait_for_update(&self, _: BlockHash, _: Duration) -> SourceResult<NodeUpdate> {
+    fn wait_for_update(&self, _: BlockHash, timeout: Duration) -> SourceResult<NodeUpdate> {
+        self.state.lock().unwrap().timeouts.push(timeout);
         let next_update = self.state.lock().unwrap().next_update.take();
         if let Some((transaction, blocks)) = next_update {
             self.follow(&blocks);
@@ -410,7 +425,13 @@ impl Node for MemoryNode {
     }
 
     fn mempool_transactions(&self, txids: &[Txid]) -> SourceResult<Vec<Option<Vec<u8>>>> {
-        let pause = self.state.lock().unwrap().fetch_pause;
+        let (pause, hook) = {
+            let state = self.state.lock().unwrap();
+            (state.fetch_pause, state.at_every_fetch.clone())
+        };
+        if let Some(hook) = hook {
+            hook();
+        }
         std::thread::sleep(pause);
         let held: HashMap<Txid, Vec<u8>> =
             self.held().iter().map(|transaction| (transaction.compute_txid(), serialize(transaction))).collect();
