@@ -119,26 +119,40 @@ fn filter_headers(question: &Question<'_>) -> Answer {
 }
 
 fn headers_import(question: &Question<'_>) -> Answer {
-    import(question, Records::Headers, question.at.tip().height.0 + 1)
+    import(question, Records::Headers)
 }
 
 fn filter_headers_import(question: &Question<'_>) -> Answer {
-    import(question, Records::FilterHeaders, of(question)?.len(question.at))
+    import(question, Records::FilterHeaders)
 }
 
-/// Records of all heights below `end`, or of all that there are for `latest`, behind ten bytes: magic of the network,
+/// Records of all heights below `end`, or of the common ones for `latest`, behind ten bytes: magic of the network,
 /// version, kind, and the first height.
-fn import(question: &Question<'_>, records_of: Records, known: u32) -> Answer {
-    let is_latest = question.params.text("end") == "latest";
-    let end = if is_latest { known } else { question.params.number("end")? };
+///
+/// Clients refuse a pair of files that end at different heights. So `latest` is one height for both: that up to which
+/// headers and filter headers are there. No cache keeps it, for it would keep each file for a time of its own.
+fn import(question: &Question<'_>, records_of: Records) -> Answer {
+    let (headers, filter_headers) = (question.at.tip().height.0 + 1, of(question)?.len(question.at));
+    if question.params.text("end") == "latest" {
+        let end = headers.min(filter_headers);
+        if end == 0 {
+            return Err(Failure::unavailable("no filter header is computed yet"));
+        }
+        let reply = records(question, records_of, 0..end, import_head(question, records_of))?;
+        return Ok(Reply { cache: Cache::NoStore, ..reply });
+    }
+    let known = if records_of == Records::Headers { headers } else { filter_headers };
+    let end = question.params.number("end")?;
     if end == 0 || end > known {
         return Err(Failure::bad_request(format!("the end is a height from 1 to {known}, exclusive, or latest")));
     }
+    records(question, records_of, 0..end, import_head(question, records_of))
+}
+
+fn import_head(question: &Question<'_>, records_of: Records) -> Vec<u8> {
     let mut head = question.service.settings.network.magic().to_bytes().to_vec();
     head.extend([IMPORT_VERSION, u8::from(records_of == Records::FilterHeaders), 0, 0, 0, 0]);
-    let reply = records(question, records_of, 0..end, head)?;
-    // The word means another height soon, whatever it means now.
-    Ok(if is_latest { Reply { cache: Cache::seconds(GROWING_S), ..reply } } else { reply })
+    head
 }
 
 /// Returns the heights of the file that the path names, of which there are `known` records.

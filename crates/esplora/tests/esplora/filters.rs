@@ -102,3 +102,33 @@ fn files_for_import_begin_with_magic_version_and_kind() {
         assert_eq!(world.rest.get(&format!("/block-dn/{path}")).status, 404, "{path}");
     }
 }
+
+/// neutrino refuses a pair of files that do not end at one height (`headersimport` of lightninglabs/neutrino).
+#[test]
+fn the_latest_files_for_import_end_at_one_height_while_filters_are_computed() {
+    let mut world = World::small(63);
+    let paths = ["headers", "filter-headers"].map(|kind| format!("/block-dn/{kind}/import/latest"));
+    let latest = |world: &World| {
+        let got = paths.each_ref().map(|path| world.rest.get(path));
+        for got in &got {
+            assert_eq!((got.status, header(&got.headers, "cache-control")), (200, "no-store"), "{}", got.text());
+        }
+        got.map(|got| got.body)
+    };
+    for path in &paths {
+        assert_eq!(world.rest.get(path).status, 503, "{path}: none is computed yet");
+    }
+    world.rest.compute_derived();
+    let whole = latest(&world);
+    let computed = world.live.ledger().height() as usize + 1;
+    assert_eq!(whole.each_ref().map(Vec::len), [10 + 80 * computed, 10 + 32 * computed]);
+    // As many blocks again, whose filters are not computed.
+    world.live.mine_empty(computed).unwrap();
+    world.sync();
+    assert_eq!(latest(&world), whole);
+    let blocks = 2 * computed;
+    assert_eq!(world.rest.get(&format!("/block-dn/headers/import/{blocks}")).body.len(), 10 + 80 * blocks);
+    assert_eq!(world.rest.get(&format!("/block-dn/filter-headers/import/{blocks}")).status, 400);
+    world.rest.compute_derived();
+    assert_eq!(latest(&world).map(|body| body.len()), [10 + 80 * blocks, 10 + 32 * blocks]);
+}
