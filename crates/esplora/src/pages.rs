@@ -36,7 +36,7 @@ pub struct Pages {
 pub struct Surroundings {
     /// The way from the path of the request to the root: `./`, `../`, `../../`.
     pub way_up: String,
-    /// The reason why the index stays at its tip although the node has another one, or does not answer.
+    /// The reason why the tip of the index is not the newest, [`birdhouse_chain::Index::waiting`].
     pub waiting: Option<Waiting>,
 }
 
@@ -98,7 +98,7 @@ impl Question<'_> {
         self.service.settings.network
     }
 
-    /// The reason why the index stays at its tip although the node has another one.
+    /// The reason why the tip of the index is not the newest.
     pub fn waiting(&self) -> Option<Waiting> {
         self.service.index.waiting()
     }

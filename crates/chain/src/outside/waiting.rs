@@ -51,6 +51,8 @@ pub enum Waiting {
         /// Height of the chain that is indexed.
         chain: Height,
     },
+    /// The node has not answered for seconds: it is stopped, hangs, or starts.
+    NodeSilent,
     /// The node is not ready for the first build: it starts, or has not all its blocks yet.
     NodeNotReady {
         /// The state of the node.
@@ -73,6 +75,7 @@ impl Waiting {
             Self::NodeDownloads { .. } => "node downloads",
             Self::NodeLacksBlocks { .. } => "node lacks blocks",
             Self::Building { .. } => "index builds",
+            Self::NodeSilent => "node unreachable",
             Self::NodeNotReady { .. } => "node not ready",
             Self::Failed { .. } => "index failed",
         }
@@ -112,6 +115,9 @@ impl std::fmt::Display for Waiting {
                 formatter,
                 "the index is being built, {ours} of {chain} blocks answer so far: answers are of old blocks"
             ),
+            Self::NodeSilent => {
+                formatter.write_str("the node does not answer: later blocks and transactions are unknown")
+            }
             Self::NodeLacksBlocks { message } | Self::NodeNotReady { message } | Self::Failed { message } => {
                 formatter.write_str(message)
             }

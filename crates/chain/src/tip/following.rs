@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::names::Height;
 use crate::outside::{Runtime, Waiting};
+use crate::tip::silence::Silence;
 
 /// State of the follower that other threads read and set.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ pub(super) struct Following {
     looked: Mutex<Duration>,
     /// Set if the next look must not wait for the interval.
     is_look_wanted: AtomicBool,
+    silence: Mutex<Silence>,
 }
 
 const NOT_ACCEPTED: u32 = u32::MAX;
@@ -45,6 +47,7 @@ impl Following {
             look_interval: OnceLock::new(),
             looked: Mutex::default(),
             is_look_wanted: AtomicBool::new(false),
+            silence: Mutex::default(),
         }
     }
 
@@ -72,6 +75,21 @@ impl Following {
         if self.download.lock().take().is_some() {
             tracing::info!("the node has downloaded the chain");
         }
+    }
+
+    /// Notes that somebody asks the node all the time from now on.
+    pub(super) fn begin_node_watch(&self, now: Duration) {
+        self.silence.lock().begin(now);
+    }
+
+    /// Notes an answer of the node to that.
+    pub(super) fn note_node_answer(&self, now: Duration) {
+        self.silence.lock().answer(now);
+    }
+
+    /// Returns true while the node is silent, as far as somebody asks it.
+    pub(super) fn is_node_silent(&self, now: Duration) -> bool {
+        self.silence.lock().is_long(now)
     }
 
     /// Begins or goes on to wait; logs each new kind of reason, and the same one again after [`LOG_AGAIN`].

@@ -361,13 +361,27 @@ impl Index {
     }
 
     /// Returns the reason why the tip of the index is not the newest: why it stays although the node has another one,
-    /// that the node itself downloads the chain, or that the first build has not reached it.
+    /// that the node itself downloads the chain, that the first build has not reached it, or, where the node is
+    /// watched and there is no other reason, that it is silent.
     pub fn waiting(&self) -> Option<Waiting> {
         let waiting = self.following.waiting().or_else(|| self.following.download());
-        waiting.or_else(|| {
+        let waiting = waiting.or_else(|| {
             let chain = self.answers_early()?;
             Some(Waiting::Building { ours: self.snapshot().ok()?.tip().height, chain })
-        })
+        });
+        // Last, so that it hides no reason that says more.
+        waiting.or_else(|| self.following.is_node_silent(self.shared.runtime.now()).then_some(Waiting::NodeSilent))
+    }
+
+    /// Notes that the node is watched from now on: asked for its tip about once a second. The follower itself waits
+    /// for minutes in a call to a node that hangs.
+    pub fn begin_node_watch(&self) {
+        self.following.begin_node_watch(self.shared.runtime.now());
+    }
+
+    /// Notes an answer of the node that is watched.
+    pub fn note_node_answer(&self) {
+        self.following.note_node_answer(self.shared.runtime.now());
     }
 
     /// Returns the progress of an index whose answers are of an old chain: its early rows answer while it is first

@@ -3,7 +3,8 @@
 //! `index` opens the index and hands out snapshots; `follow` is the loop at the node's tip, and `fork` its decisions.
 //! `ingest` appends blocks one by one, `bulk_append` many at once, of which `bulk_read` reads the next meanwhile.
 //! `adopt` begins merges and publishes them. `mirror` keeps the mempool equal to the node's, and `admit` adds what a
-//! client sends. `derived` brings derived indexes to the tip. `front` follows an index that another process publishes.
+//! client sends. `silence` is that of a node that is watched. `derived` brings derived indexes to the tip. `front`
+//! follows an index that another process publishes.
 //!
 //! The locks of [`Index`] are private to this folder; their order stands at the struct. This folder may use all others.
 
@@ -20,6 +21,7 @@ mod index;
 mod ingest;
 mod merge_state;
 mod mirror;
+mod silence;
 mod unannounced;
 
 pub use self::front::is_same_index;

@@ -170,7 +170,9 @@ impl Bitcoin {
         let tip = self.index.snapshot().map(|snapshot| snapshot.tip());
         let node = self.node.as_ref().map(|(_, watch)| watch.state());
         let failure = || self.store.failure().map(|message| Waiting::Failed { message });
-        let (waiting, damage) = (self.index.waiting().or_else(failure), self.index.damage());
+        // The watch knows for itself, and to the second, that the node is silent.
+        let waiting = self.index.waiting().filter(|reason| *reason != Waiting::NodeSilent);
+        let (waiting, damage) = (waiting.or_else(failure), self.index.damage());
         (Health::assess(tip, node, waiting, damage, Instant::now()), tip, node)
     }
 }

@@ -1,4 +1,5 @@
-//! Polls the node's tip once a second, so that health and metrics answer without a request to the node.
+//! Polls the node's tip once a second, so that health and metrics answer without a request to the node, and that the
+//! index knows whether the node is silent.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +26,7 @@ impl NodeWatch {
         let state =
             NodeState { tip: None, answered: Instant::now(), has_failed: false, behind_since: None, was_ready: false };
         let watch = Arc::new(Self(Mutex::new(state)));
+        index.begin_node_watch();
         let polling = Arc::clone(&watch);
         std::thread::Builder::new().name("node watch".into()).spawn(move || {
             while !shutdown.flag().load(Ordering::Relaxed) {
@@ -48,6 +50,7 @@ impl NodeWatch {
         match answer {
             Err(_) => state.has_failed = true,
             Ok(tip) => {
+                index.note_node_answer();
                 let behind_since = state.behind_since.unwrap_or(now);
                 let is_behind = ours != Some(tip.hash);
                 if !is_behind && !state.was_ready {

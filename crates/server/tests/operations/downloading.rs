@@ -28,7 +28,7 @@ fn strangers_port(server: &Birdhouse) -> u16 {
 }
 
 /// Returns an answer to a GET request with its head.
-fn whole_answer(port: u16, path: &str) -> String {
+pub(crate) fn whole_answer(port: u16, path: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut text = String::new();

@@ -37,6 +37,7 @@ mod scan_leaks;
 mod secret;
 mod signals;
 mod silent;
+mod silent_node;
 mod silent_payments;
 #[path = "../../../electrum/tests/electrum/silent_sender.rs"]
 #[expect(dead_code, reason = "the tests of the Electrum protocol use all of it")]
