@@ -3,6 +3,7 @@
 //! | file | answers |
 //! |---|---|
 //! | `blocks` | blocks by hash and by time, their sizes, weights, txids and bytes |
+//! | `genesis` | the output of the genesis block, for answers that count it |
 //! | `headers` | headers, block hashes, proofs over the header chain |
 //! | `overwritten` | coinbases that no answer names (BIP 30) |
 //! | `rows` | history and unspent outputs of a script, summed over packs and deltas |
@@ -20,6 +21,7 @@
 pub(crate) mod fundings;
 
 mod blocks;
+mod genesis;
 mod headers;
 mod mempool;
 mod overwritten;

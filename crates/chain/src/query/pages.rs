@@ -7,6 +7,7 @@ use bitcoin::{SignedAmount, TxOut, Txid};
 use crate::block::Malformed;
 use crate::error::{Error, Result};
 use crate::names::{Height, ScriptHash, ScriptKey, TxNum};
+use crate::query::genesis::GENESIS;
 use crate::query::portions::PageList;
 use crate::rows::{Found, Kind, Part, long, recent, txnum_bytes};
 use crate::state::{BalanceChange, ResolvedTransaction, Snapshot};
@@ -199,6 +200,9 @@ impl Snapshot {
                 }
             }
         }
+        if self.genesis_output(key).is_some() {
+            self.add(&[GENESIS], &mut found);
+        }
         Ok(found.txnums)
     }
 
@@ -212,6 +216,9 @@ impl Snapshot {
             found.extend(txnums.iter().copied().filter(is_listed).take(left));
             found.len() < count
         };
+        if self.genesis_output(key).is_some() && !add(&mut found, &[GENESIS]) {
+            return Ok(found);
+        }
         for pack in self.tables.packs.iter().filter(|pack| from < pack.end) {
             match self.found(pack, key)? {
                 None => {}

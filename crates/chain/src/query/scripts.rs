@@ -7,6 +7,7 @@ use bitcoin::hashes::Hash as _;
 
 use crate::error::{Error, Result};
 use crate::names::{Height, ScriptHash, ScriptKey, TxNum};
+use crate::rows::Coin;
 use crate::state::{Confirmation, HistoryEntry, Snapshot, Unspent};
 
 /// Answers of a snapshot that are refused as soon as their entries are counted, before a txid is read.
@@ -76,9 +77,9 @@ impl Snapshot {
         UpTo { at: self, entries_max }
     }
 
-    /// The confirmed history from a txnum on.
+    /// The confirmed history from a txnum on, as Electrum's status has it.
     pub(super) fn history_since(&self, scripthash: &ScriptHash, from: TxNum) -> Result<Vec<HistoryEntry>> {
-        self.entries(&self.listed_txnums(self.key_of(scripthash)?, from)?)
+        self.entries(&self.indexed_txnums(self.key_of(scripthash)?, from)?)
     }
 
     /// The first confirmed transaction of a script.
@@ -97,17 +98,14 @@ impl Snapshot {
     pub(super) fn confirmed_balance(&self, scripthash: &ScriptHash) -> Result<u64> {
         let key = self.key_of(scripthash)?;
         if self.is_paid_by_overwritten(key)? {
-            let mut coins = self.script_coins(key)?;
-            self.drop_overwritten(&mut coins, |coin| coin.out.txnum);
-            return Ok(coins.iter().map(|coin| coin.value).sum());
+            return Ok(self.listed_coins(key)?.iter().map(|coin| coin.value).sum());
         }
-        self.script_balance(key)
+        Ok(self.script_balance(key)? + self.genesis_output(key).map_or(0, |coin| coin.value))
     }
 
     /// The outputs that no block spends, in chain order.
     pub(super) fn confirmed_unspent(&self, scripthash: &ScriptHash, entries_max: usize) -> Result<Vec<Unspent>> {
-        let mut coins = self.script_coins(self.key_of(scripthash)?)?;
-        self.drop_overwritten(&mut coins, |coin| coin.out.txnum);
+        let coins = self.listed_coins(self.key_of(scripthash)?)?;
         check_length(coins.len(), entries_max)?;
         let txnums: Vec<TxNum> = coins.iter().map(|coin| coin.out.txnum).collect();
         let txids = self.txids_of(&txnums)?;
@@ -123,6 +121,25 @@ impl Snapshot {
 
     /// The live transactions that answers about a script name, from a txnum on, ascending.
     pub(super) fn listed_txnums(&self, key: ScriptKey, from: TxNum) -> Result<Vec<TxNum>> {
+        let mut txnums = self.indexed_txnums(key, from)?;
+        if let Some(coin) = self.genesis_output(key).filter(|coin| coin.out.txnum >= from) {
+            txnums.insert(0, coin.out.txnum);
+        }
+        Ok(txnums)
+    }
+
+    /// The unspent outputs that answers about a script name, ascending.
+    pub(super) fn listed_coins(&self, key: ScriptKey) -> Result<Vec<Coin>> {
+        let mut coins = self.script_coins(key)?;
+        self.drop_overwritten(&mut coins, |coin| coin.out.txnum);
+        if let Some(coin) = self.genesis_output(key) {
+            coins.insert(0, coin);
+        }
+        Ok(coins)
+    }
+
+    /// Those of the live transactions that the index has.
+    fn indexed_txnums(&self, key: ScriptKey, from: TxNum) -> Result<Vec<TxNum>> {
         let mut txnums = self.script_txnums(key, from)?;
         self.drop_overwritten(&mut txnums, |txnum| *txnum);
         Ok(txnums)

@@ -37,6 +37,10 @@ impl Snapshot {
             funded.add(Tally { count: row.funded.len() as u64, sum });
             spent.add(Tally::of(&row.spent));
         }
+        if let Some(coin) = self.genesis_output(key) {
+            txs += 1;
+            funded.add(Tally::of(&[coin]));
+        }
         Ok(ScriptStats { txs, funded: funded.count, funded_sum: funded.sum, spent: spent.count, spent_sum: spent.sum })
     }
 
@@ -93,9 +97,7 @@ impl Snapshot {
                 }
             }
         }
-        let mut coins = self.script_coins(key)?;
-        self.drop_overwritten(&mut coins, |coin| coin.out.txnum);
-        let unspent = Tally::of(&coins);
+        let unspent = Tally::of(&self.listed_coins(key)?);
         Ok(ScriptStats {
             txs: txnums.len() as u64,
             funded: funded.count,

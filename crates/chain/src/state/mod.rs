@@ -30,7 +30,7 @@ pub(crate) use self::mempool::{Pay, Spend};
 pub(crate) use self::reader::Storage;
 pub use self::replacements::{Dropped, REPLACED_MAX, Replacements, Version};
 pub(crate) use self::slots::{Slot, Slots, Tables};
-pub(crate) use self::snapshot::Shared;
 pub use self::snapshot::Snapshot;
+pub(crate) use self::snapshot::{GenesisOutput, Shared};
 pub(crate) use self::status_cache::{Known, Midstate, StatusCache};
 pub(crate) use self::txid_cache::{Key, RecentTxids, TxidCache};

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) overwritten: OnceLock<Vec<(Height, BlockHash)>>,
     /// The scripts that overwritten coinbases pay, once read; `None` where nobody knows them.
     pub(crate) overwritten_scripts: Mutex<HashMap<TxNum, Option<Vec<ScriptKey>>>>,
+    /// The output of the genesis block, once it was asked for; `None` on an unknown chain.
+    pub(crate) genesis_output: OnceLock<Option<GenesisOutput>>,
     pub(crate) heights: HeightIndex,
     /// True once an index of silent payments is kept: unconfirmed transactions then have their tweaks.
     pub(crate) has_tweaks: AtomicBool,
@@ -48,6 +50,14 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
     }
+}
+
+/// The output of the genesis block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GenesisOutput {
+    pub(crate) script: ScriptKey,
+    /// Satoshis.
+    pub(crate) value: u64,
 }
 
 /// The index at one tip, with one state of the mempool. All answers of one snapshot agree. It is cheap to hold.
@@ -67,6 +77,8 @@ pub struct Snapshot {
     pub(crate) version: u64,
     /// The bound on what one answer reads.
     pub(crate) budget: WorkBudget,
+    /// The output of the genesis block, if answers count it.
+    pub(crate) genesis: Option<GenesisOutput>,
 }
 
 impl Snapshot {

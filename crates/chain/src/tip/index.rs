@@ -180,6 +180,7 @@ impl Index {
             txid_cache: TxidCache::default(),
             overwritten: OnceLock::new(),
             overwritten_scripts: Mutex::default(),
+            genesis_output: OnceLock::new(),
             heights: HeightIndex::default(),
             has_tweaks: AtomicBool::new(false),
         };
@@ -265,6 +266,7 @@ impl Index {
             mempool: Mempool::default(),
             version: 0,
             budget: WorkBudget::Paced,
+            genesis: None,
         }
     }
 

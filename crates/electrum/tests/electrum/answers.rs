@@ -1,7 +1,7 @@
 //! Every answer about a chain, over a socket, against a scan of every transaction and against Core.
 
 use birdhouse_electrum::Settings;
-use birdhouse_testkit::client::Client;
+use birdhouse_testkit::client::{Client, scripthash};
 use birdhouse_testkit::{Bitcoind, ChainBuilder, mix};
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::constants::genesis_block;
@@ -180,6 +180,21 @@ fn what_the_chain_does_not_have_is_an_error_of_the_client() {
         let error = error("blockchain.transaction.get", json!(["ab".repeat(32), verbose]));
         assert_eq!(error, json!({ "code": 2, "message": unknown }));
     }
+}
+
+/// As ElectrumX answers, beside which `compare` of the server asks the same, and as the protocol's basics say. REST
+/// counts the output: its peer does.
+#[test]
+fn the_script_of_the_genesis_block_has_no_history_of_its_output() {
+    let World { server, .. } = world(8);
+    let mut client = server.client();
+    let genesis = genesis_block(Network::Regtest);
+    let hash = scripthash(genesis.txdata[0].output[0].script_pubkey.as_bytes());
+    let mut call = |method: &str| client.call(&format!("blockchain.scripthash.{method}"), json!([hash])).unwrap();
+    assert_eq!(call("get_history"), json!([]));
+    assert_eq!(call("get_balance"), json!({ "confirmed": 0, "unconfirmed": 0 }));
+    assert_eq!(call("listunspent"), json!([]));
+    assert_eq!(call("subscribe"), json!(null));
 }
 
 #[test]

@@ -84,7 +84,8 @@ impl Service {
     pub(crate) fn snapshot(&self, caller: &Caller) -> Result<Arc<Snapshot>, Syncing> {
         let refuses = self.settings.limits.answer_while_building == OldAnswers::Refuse && caller.pages.is_none();
         let refused = self.index.downloading().filter(|_| refuses);
-        refused.map_or_else(|| self.index.snapshot(), Err)
+        // As Esplora's server counts it.
+        refused.map_or_else(|| Ok(Arc::new(self.index.snapshot()?.counting_genesis())), Err)
     }
 
     /// Returns the node.

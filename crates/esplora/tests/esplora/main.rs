@@ -9,6 +9,7 @@ mod damaged;
 mod eligible;
 mod events;
 mod filters;
+mod genesis;
 mod history;
 mod http;
 mod internal;
