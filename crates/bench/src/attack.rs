@@ -90,6 +90,8 @@ struct Figures {
     attacks: Vec<Attack>,
     latencies: Durations,
     rest_latencies: Durations,
+    /// Latencies of `/health`, each over a new connection.
+    health_latencies: Durations,
     /// Latencies of an echo: what kernel and host take, whatever the server does.
     echo_latencies: Durations,
     /// Latencies in quiet time alone.
@@ -120,10 +122,11 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
             figures.measure(&setup, plan, Setup::attacker(number)).with_context(|| figures.title.clone())?;
             // A run takes hours: a row that is measured is not lost with the rest.
             eprintln!(
-                "attack: {}: wallets {}; REST {}; echo {}; {} s quiet: wallets {}; at most {} MB",
+                "attack: {}: wallets {}; REST {}; /health {}; echo {}; {} s quiet: wallets {}; at most {} MB",
                 figures.title,
                 figures.latencies,
                 figures.rest_latencies,
+                figures.health_latencies,
                 figures.echo_latencies,
                 figures.quiet_time.as_secs(),
                 figures.quiet_latencies,
@@ -155,6 +158,7 @@ impl Figures {
             attacks: attacks.to_vec(),
             latencies: Durations::default(),
             rest_latencies: Durations::default(),
+            health_latencies: Durations::default(),
             echo_latencies: Durations::default(),
             quiet_latencies: Durations::default(),
             quiet_rest_latencies: Durations::default(),
@@ -190,15 +194,18 @@ impl Figures {
         let pid = setup.exposed.server.pid();
         let (before, stolen_before, start) = (Usage::of(pid)?.cpu, stolen_cpu()?, Instant::now());
         let (clients, visitors) = (setup.honest_clients(plan.clients), setup.rest_visitors(plan.clients));
+        let supervisors = setup.supervisors(1);
         let echo = HonestClients::of_an_echo()?;
         thread::sleep(time);
         let (latencies, rest_latencies, echo_latencies) = (clients.stop()?, visitors.stop()?, echo.stop()?);
+        let health_latencies = supervisors.stop()?;
         let (time, stolen) = (start.elapsed(), stolen_cpu()?.saturating_sub(stolen_before));
         self.time += time;
         self.cpu += Usage::of(pid)?.cpu.saturating_sub(before);
         self.stolen += stolen;
         self.latencies.add_all(latencies.latencies());
         self.rest_latencies.add_all(rest_latencies.latencies());
+        self.health_latencies.add_all(health_latencies.latencies());
         self.echo_latencies.add_all(echo_latencies.latencies());
         if stolen <= time.mul_f64(QUIET) {
             self.quiet_time += time;
@@ -280,8 +287,8 @@ fn name(value: &impl ValueEnum) -> String {
 
 fn table(rows: &[Figures], plan: &Plan) -> Table {
     let meaning = format!(
-        "{} honest clients of the Electrum protocol and as many of REST, each with one request at a time and 5 ms \
-         between requests, while one address attacks; \
+        "{} honest clients of the Electrum protocol, as many of REST, and one of `/health` with a connection for each \
+         request, each with one request at a time and 5 ms between requests, while one address attacks; \
          {} rounds of {} s each. {} An echo of 120 bytes and its client run as honest clients do, and wait for \
          kernel and host alone. Quiet are slices of {} s of which the host took at most {QUIET} of one processor. \
          Hostile requests are those that sockets took, read by the server or not.",
@@ -299,6 +306,8 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
         ("REST latency", Unit::Seconds),
         ("REST p99, times that of no attack", Unit::Times),
         ("REST last", Unit::Seconds),
+        ("/health latency", Unit::Seconds),
+        ("/health last", Unit::Seconds),
         ("echo latency", Unit::Seconds),
         ("server", Unit::Cpus),
         ("taken by the host", Unit::Cpus),
@@ -324,6 +333,8 @@ fn table(rows: &[Figures], plan: &Plan) -> Table {
             figures.rest_latencies.with_p99(),
             times_p99(&figures.rest_latencies, calm.map(|calm| &calm.rest_latencies)),
             seconds(figures.rest_latencies.percentile(100)),
+            figures.health_latencies.with_p99(),
+            seconds(figures.health_latencies.percentile(100)),
             figures.echo_latencies.with_p99(),
             times(figures.cpu, figures.time),
             times(figures.stolen, figures.time),

@@ -52,24 +52,26 @@ impl World {
         let scanned_before = scans.then(|| setup.exposed.silent_scanned().unwrap());
         let running: Vec<_> = attacks.iter().map(start).collect();
         let (clients, visitors) = (self.setup.honest_clients(HONEST_CLIENTS), self.setup.rest_visitors(HONEST_CLIENTS));
+        let supervisors = self.setup.supervisors(1);
         // The duration of the attack, not a wait for a condition.
         std::thread::sleep(time);
         if let Some(before) = scanned_before {
             self.until_scanned(name, before);
         }
-        let [served, visited] = [clients, visitors]
+        let [served, visited, supervised] = [clients, visitors, supervisors]
             .map(|honest| honest.stop().unwrap_or_else(|error| panic!("{name}: {error}\n{}", self.last_words())));
         let outcomes: Vec<Outcome> = running.into_iter().map(|attack| attack.stop().unwrap()).collect();
         let (now, most) = self.setup.exposed.memory_bytes().unwrap();
-        let last = served.per_mille(1000).max(visited.per_mille(1000));
+        let last = [&served, &visited, &supervised].map(|some| some.per_mille(1000)).into_iter().max().unwrap();
         let shown = |some: &Latencies| {
             let [median, late, last] = [500, 990, 1000].map(|rank| some.per_mille(rank));
             format!("{} answers, median {median:?}, p99 {late:?}, last {last:?}", some.count())
         };
         println!(
-            "{name}: {}; over REST {}; {} MB held, {} MB at most; {outcomes:?}",
+            "{name}: {}; over REST {}; of /health {}; {} MB held, {} MB at most; {outcomes:?}",
             shown(&served),
             shown(&visited),
+            shown(&supervised),
             now >> 20,
             most >> 20
         );

@@ -18,6 +18,12 @@ use crate::error::{Error, Result};
 /// The time that an answer may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+// Bits and lengths of a frame's header (RFC 6455, section 5.2).
+const FINAL_TEXT: u8 = 0x81;
+const MASKED: u8 = 0x80;
+const MIDDLE: u8 = 126;
+const LONG: u8 = 127;
+
 /// A two-way stream of bytes.
 pub trait Stream: Read + Write + Send {}
 impl<S: Read + Write + Send> Stream for S {}
@@ -59,6 +65,25 @@ pub fn certificate(stream: &Tls) -> Option<Vec<u8>> {
 /// Makes a WebSocket client on a stream and completes the handshake.
 pub fn ws<S: Stream>(stream: S) -> Result<WebSocket<S>> {
     Ok(client("ws://localhost/", stream).map_err(protocol)?.0)
+}
+
+/// Returns a text message as a frame. Its mask is zero, so the text is sent as it is.
+pub fn frame(text: &str) -> Vec<u8> {
+    let mut frame = vec![FINAL_TEXT];
+    match text.len() {
+        short @ 0..126 => frame.push(MASKED | u8::try_from(short).expect("below 126")),
+        middle @ 126..0x1_0000 => {
+            frame.push(MASKED | MIDDLE);
+            frame.extend(u16::try_from(middle).expect("below 2^16").to_be_bytes());
+        }
+        long => {
+            frame.push(MASKED | LONG);
+            frame.extend((long as u64).to_be_bytes());
+        }
+    }
+    frame.extend([0; 4]);
+    frame.extend(text.as_bytes());
+    frame
 }
 
 /// A client that sends and receives messages over any transport.

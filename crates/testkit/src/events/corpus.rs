@@ -10,7 +10,7 @@
 
 mod plan;
 mod queries;
-mod sign;
+pub(crate) mod sign;
 mod talk;
 
 use std::io::{self, Write};

@@ -5,6 +5,7 @@
 //! waits for the server: a socket that is not ready is tried again in the next round.
 
 mod asked_of_electrum;
+mod asked_of_relay;
 mod asked_of_web;
 mod attackers;
 mod exposed;

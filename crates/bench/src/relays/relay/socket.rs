@@ -11,6 +11,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use flate2::{Decompress, FlushDecompress};
 
+pub(crate) use birdhouse_testkit::pipe::frame;
+
 use super::relay_at::RelayAt;
 
 /// The time that an answer may take. Relays ping about every minute and close connections that do not answer, and the
@@ -62,25 +64,6 @@ pub(crate) struct Silent;
 pub(super) const NAGLE: &str = "The client sends at once (TCP_NODELAY) and acknowledges at once (TCP_QUICKACK, set \
     after each read because Linux resets it), so a relay with Nagle's algorithm waits for no more than a round trip on \
     loopback.";
-
-/// Returns a text message as a frame. Its mask is zero, so the text is sent as it is.
-pub(crate) fn frame(text: &str) -> Vec<u8> {
-    let mut frame = vec![FINAL | TEXT];
-    match text.len() {
-        short @ 0..126 => frame.push(MASKED | u8::try_from(short).expect("below 126")),
-        middle @ 126..0x1_0000 => {
-            frame.push(MASKED | MIDDLE);
-            frame.extend(u16::try_from(middle).expect("below 2^16").to_be_bytes());
-        }
-        long => {
-            frame.push(MASKED | LONG);
-            frame.extend((long as u64).to_be_bytes());
-        }
-    }
-    frame.extend([0; 4]);
-    frame.extend(text.as_bytes());
-    frame
-}
 
 impl Socket {
     pub(crate) fn connect(relay: &RelayAt) -> Result<Self> {

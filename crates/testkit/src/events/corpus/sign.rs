@@ -10,18 +10,18 @@ use secp256k1::{Keypair, Message, SECP256K1};
 use serde_json::json;
 
 /// The id of an event.
-pub(super) type Id = [u8; 32];
+pub(crate) type Id = [u8; 32];
 
 /// The authors of a corpus.
-pub(super) struct People {
+pub(crate) struct People {
     keys: Vec<Keypair>,
     /// Public keys in hexadecimal.
     names: Vec<String>,
 }
 
 /// An event that is not signed yet.
-pub(super) struct Draft {
-    pub(super) id: Id,
+pub(crate) struct Draft {
+    pub(crate) id: Id,
     author: usize,
     created_at: u64,
     kind: u16,
@@ -30,7 +30,7 @@ pub(super) struct Draft {
 }
 
 impl People {
-    pub(super) fn new(seed: u64, count: usize) -> Self {
+    pub(crate) fn new(seed: u64, count: usize) -> Self {
         let mut rng = Rng::new(seed ^ 0x6e6f_7374_7200);
         let key = |_| loop {
             if let Ok(key) = Keypair::from_seckey_slice(SECP256K1, &rng.bytes::<32>()) {
@@ -42,18 +42,18 @@ impl People {
         Self { keys, names }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
     /// Returns an author's public key in hexadecimal.
-    pub(super) fn name(&self, author: usize) -> &str {
+    pub(crate) fn name(&self, author: usize) -> &str {
         &self.names[author]
     }
 }
 
 impl Draft {
-    pub(super) fn new(
+    pub(crate) fn new(
         people: &People,
         author: usize,
         created_at: u64,
@@ -67,7 +67,7 @@ impl Draft {
         Self { id, author, created_at, kind, tags, content }
     }
 
-    pub(super) fn indexed_tags(&self) -> u64 {
+    pub(crate) fn indexed_tags(&self) -> u64 {
         self.tags.iter().filter(|tag| tag[0].len() == 1).count() as u64
     }
 
@@ -87,7 +87,7 @@ impl Draft {
 }
 
 /// Signs events on all processors in parallel; returns them as lines of JSON.
-pub(super) fn sign(drafts: &[Draft], people: &People) -> Vec<String> {
+pub(crate) fn sign(drafts: &[Draft], people: &People) -> Vec<String> {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let parts = drafts.chunks(drafts.len().div_ceil(processors).max(1));

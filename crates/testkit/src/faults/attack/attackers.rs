@@ -12,10 +12,12 @@ use bitcoin::hex::DisplayHex as _;
 use serde_json::json;
 
 use super::asked_of_electrum::{LEAVES_PER_MILLE, SCANS_PER_MILLE, hostile_scan, request, scan};
+use super::asked_of_relay::{SEARCHES_PER_MILLE, author, search, upgrade};
 use super::asked_of_web::{REST_REQUESTS, derivation, nesting, outspends, pages, rest_flood, strangers, streams};
 use super::kind::{Attack, Outcome};
 use super::prey::Prey;
 use super::target::Target;
+use crate::events::corpus::sign::People;
 
 /// Pause between two rounds over all connections: the attackers share the machine with the server.
 const ROUND: Duration = Duration::from_millis(2);
@@ -44,6 +46,8 @@ pub(super) struct Attackers {
     /// Bytes that a connection sends once, before all messages.
     greeting: Rc<[u8]>,
     prey: Prey,
+    /// The author of the events that are sent to the relay.
+    author: People,
     connections: Vec<Option<Connection>>,
 }
 
@@ -59,6 +63,7 @@ impl Attackers {
         let history = request("blockchain.scripthash.get_history", &json!([prey.scripthash]));
         let greeting = match attack {
             Attack::Streams => streams(),
+            Attack::Searches => upgrade(),
             Attack::ImpossibleOutpoints => {
                 (request("server.version", &json!(["birdhouse-testkit", "1.7"])) + "\n").into_bytes()
             }
@@ -73,6 +78,7 @@ impl Attackers {
             message: constant(attack, &history, prey).map(Rc::from),
             greeting: greeting.into(),
             prey: prey.clone(),
+            author: author(),
             connections: (0..attack.connections()).map(|_| None).collect(),
         }
     }
@@ -142,7 +148,8 @@ impl Attackers {
             | Attack::ScanKeys
             | Attack::HostileSpendKeys
             | Attack::ReplicaStrangers
-            | Attack::UnreadPages => 1,
+            | Attack::UnreadPages
+            | Attack::Searches => 1,
             Attack::SubscriptionFlood | Attack::ImpossibleOutpoints => FLOOD_LINES,
             Attack::GiantBatches => BATCH_ITEMS,
             Attack::RestFlood => REST_REQUESTS,
@@ -177,6 +184,9 @@ impl Attackers {
             Attack::ScanKeys if self.rng.per_mille(SCANS_PER_MILLE) => scan(&mut self.rng).into(),
             Attack::HostileSpendKeys if self.rng.per_mille(SCANS_PER_MILLE) => {
                 hostile_scan(&mut self.rng, &self.prey.tweak).into()
+            }
+            Attack::Searches if self.rng.per_mille(SEARCHES_PER_MILLE) => {
+                search(&mut self.rng, &self.author, self.outcome.requests).into()
             }
             Attack::TlsGarbage => {
                 let mut bytes = [0; 300];
@@ -246,6 +256,7 @@ fn constant(attack: Attack, history: &str, prey: &Prey) -> Option<Vec<u8>> {
         | Attack::Streams
         | Attack::ImpossibleOutpoints
         | Attack::ScanKeys
-        | Attack::HostileSpendKeys => None,
+        | Attack::HostileSpendKeys
+        | Attack::Searches => None,
     }
 }

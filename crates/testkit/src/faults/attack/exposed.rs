@@ -7,6 +7,7 @@ use std::path::Path;
 
 use birdhouse_regtest::bitcoind::{Bitcoind, free_port};
 
+use super::asked_of_relay::store;
 use super::kind::{Attack, Door};
 use super::target::Target;
 use crate::clients::http_client::HttpClient;
@@ -14,8 +15,8 @@ use crate::error::{Error, Result, at};
 use crate::measure::usage::Usage;
 use crate::peers::{Birdhouse, Home, Peer};
 
-/// A server with public listeners for TCP, TLS, REST and the explorer, two for the operator's own clients, one for
-/// replicas, and the dashboard.
+/// A server with public listeners for TCP, TLS, REST, the explorer and the relay, three for the operator's own clients,
+/// one for replicas, and the dashboard.
 #[derive(Debug)]
 pub struct Exposed {
     /// The server; its port is the operator's.
@@ -29,7 +30,9 @@ struct Ports {
     tls: u16,
     rest: u16,
     explorer: u16,
+    relay: u16,
     operator_rest: u16,
+    operator_relay: u16,
     replicas: u16,
     operations: u16,
 }
@@ -41,7 +44,9 @@ impl Ports {
             tls: free_port()?,
             rest: free_port()?,
             explorer: free_port()?,
+            relay: free_port()?,
             operator_rest: free_port()?,
+            operator_relay: free_port()?,
             replicas: free_port()?,
             operations: free_port()?,
         })
@@ -49,13 +54,13 @@ impl Ports {
 }
 
 impl Exposed {
-    /// Runs `program` on the node, with a temporary index.
+    /// Runs `program` on the node, with a temporary index and a relay that has large events.
     pub fn start(node: &Bitcoind, program: &Path) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("birdhouse-exposed-").tempdir()?;
         let ports = Ports::free()?;
         let listener = |kind: &str, port: u16| {
-            // REST has limits of its own, the same on every listener.
-            let limits = if matches!(kind, "rest" | "http") { "" } else { "limits = \"public\"" };
+            // REST and relay have limits of their own, the same on every listener.
+            let limits = if matches!(kind, "rest" | "http" | "relay") { "" } else { "limits = \"public\"" };
             let lines = [
                 "[[listener]]".to_owned(),
                 format!("name = \"public-{kind}\""),
@@ -67,8 +72,8 @@ impl Exposed {
             lines.join("\n")
         };
         let config = folder.path().join("birdhouse.toml");
-        let Ports { tcp, tls, rest, explorer, operator_rest, replicas, operations } = ports;
-        let listeners = [("tcp", tcp), ("tls", tls), ("rest", rest), ("http", explorer)];
+        let Ports { tcp, tls, rest, explorer, relay, operator_rest, operator_relay, replicas, operations } = ports;
+        let listeners = [("tcp", tcp), ("tls", tls), ("rest", rest), ("http", explorer), ("relay", relay)];
         let text = listeners.map(|(kind, port)| listener(kind, port)).join("\n\n");
         // The proxy names public addresses, which send no key in clear unless it is set.
         let head = "silent-payments = \"scan\"\n\n[limits.public]\nscan-keys = \"any\"\n\n";
@@ -82,12 +87,14 @@ impl Exposed {
             format!("--replica-secret-file={}", secret.display()),
             "--log=info".to_owned(),
             own("rest", operator_rest),
+            own("relay", operator_relay),
             own("replicas", replicas),
             own("ops", operations),
         ];
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         // The server reads the files at its start only, so the folder may be removed afterwards.
         let server = Birdhouse::start_in(node, Home::Temporary, program, &args)?;
+        store(operator_relay)?;
         Ok(Self { server, ports })
     }
 
@@ -109,8 +116,14 @@ impl Exposed {
             Door::Rest => self.public_rest(),
             Door::Explorer => Target::Proxied(self.ports.explorer),
             Door::Replicas => Target::Direct(self.ports.replicas),
-            Door::Operations => Target::Direct(self.ports.operations),
+            Door::Operations => self.operations(),
+            Door::Relay => Target::Proxied(self.ports.relay),
         }
+    }
+
+    /// Returns the dashboard's listener.
+    pub fn operations(&self) -> Target {
+        Target::Direct(self.ports.operations)
     }
 
     /// Returns the operator's listener that an attack aims at: no limits by client apply to wallets there. The explorer
@@ -119,6 +132,7 @@ impl Exposed {
         match attack.door() {
             Door::Wallets | Door::WalletsTls => Target::Direct(self.server.port()),
             Door::Rest => Target::Direct(self.ports.operator_rest),
+            Door::Relay => Target::Direct(self.ports.operator_relay),
             Door::Explorer | Door::Replicas | Door::Operations => self.public_for(attack),
         }
     }
@@ -128,7 +142,7 @@ impl Exposed {
     /// # Errors
     /// The dashboard does not answer.
     pub fn silent_scanned(&self) -> Result<u64> {
-        let socket = Target::Direct(self.ports.operations).connect(Ipv4Addr::LOCALHOST)?;
+        let socket = self.operations().connect(Ipv4Addr::LOCALHOST)?;
         let page = HttpClient::over(socket)?.text("/metrics")?;
         let line = page.lines().find_map(|line| line.strip_prefix("birdhouse_electrum_silent_scanned_total "));
         line.and_then(|count| count.parse().ok()).ok_or_else(|| Error::Protocol("no number of scans".into()))

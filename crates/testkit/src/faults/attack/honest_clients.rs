@@ -13,13 +13,15 @@ use serde_json::json;
 use super::rest_asked::RestAsked;
 use super::target::Target;
 use crate::clients::client::Client;
-use crate::clients::http_client::HttpClient;
+use crate::clients::http_client::{HttpClient, get};
 use crate::error::{Error, Result};
 use crate::faults::asked::Asked;
 use crate::faults::priority;
 
 /// Pause between two requests: a wallet is no load generator.
 const REST: Duration = Duration::from_millis(5);
+/// The longest time without an answer about the server's health.
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Message to an echo, with as many bytes as a request of a wallet.
 const ECHO: [u8; 120] = [b'.'; 120];
 
@@ -45,6 +47,11 @@ impl HonestClients {
     pub(super) fn visit(count: u8, target: Target, asked: &Arc<Vec<RestAsked>>) -> Self {
         let asked = Arc::clone(asked);
         Self::spawn(count, [198, 51, 100], move |address, stop| visit(target, address, &asked, stop))
+    }
+
+    /// Starts `count` supervisors that ask for the server's health, each time over a connection of their own.
+    pub(super) fn supervise(count: u8, target: Target) -> Self {
+        Self::spawn(count, [127, 0, 0], move |address, stop| timed(&[()], stop, |()| is_healthy(target, address)))
     }
 
     /// Starts one client of a thread that sends back what it gets. Both run as soon as they are ready: they wait only
@@ -129,6 +136,23 @@ fn run(target: Target, address: Ipv4Addr, asked: &[Asked], stop: &AtomicBool) ->
 fn visit(target: Target, address: Ipv4Addr, asked: &[RestAsked], stop: &AtomicBool) -> Result<Vec<Duration>> {
     let mut client = HttpClient::over(target.connect(address)?)?;
     timed(asked, stop, |request| request.ask(&mut client))
+}
+
+/// Asks for the server's health until there is an answer: the listener closes a connection for a newer one.
+fn is_healthy(target: Target, address: Ipv4Addr) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let mut client = HttpClient::over(target.connect(address)?)?;
+        match client.ask(&get("/health")) {
+            Ok((200, _)) => return Ok(()),
+            Ok((status, body)) => {
+                let body = String::from_utf8_lossy(body);
+                return Err(Error::Protocol(format!("/health: status {status}: {body}")));
+            }
+            Err(_) if began.elapsed() < PATIENCE => thread::sleep(REST),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Sends back what comes, until the other end is closed.

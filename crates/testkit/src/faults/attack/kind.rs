@@ -43,6 +43,9 @@ pub enum Attack {
     ReplicaStrangers,
     /// Asks the dashboard for its pages and reads none.
     UnreadPages,
+    /// Asks the relay for words that all of its large events have, with a condition that none fulfils, and publishes
+    /// more of them.
+    Searches,
 }
 
 /// A listener, by who is served there.
@@ -54,6 +57,7 @@ pub(super) enum Door {
     Explorer,
     Replicas,
     Operations,
+    Relay,
 }
 
 /// Counts of an attack.
@@ -73,7 +77,7 @@ pub struct Outcome {
 
 impl Attack {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::SlowReaders,
         Self::SlowWriters,
         Self::SubscriptionFlood,
@@ -93,6 +97,7 @@ impl Attack {
         Self::HostileSpendKeys,
         Self::ReplicaStrangers,
         Self::UnreadPages,
+        Self::Searches,
     ];
 
     pub(super) fn door(self) -> Door {
@@ -102,6 +107,7 @@ impl Attack {
             Self::Derivation | Self::Nesting => Door::Explorer,
             Self::ReplicaStrangers => Door::Replicas,
             Self::UnreadPages => Door::Operations,
+            Self::Searches => Door::Relay,
             _ => Door::Wallets,
         }
     }
@@ -124,7 +130,8 @@ impl Attack {
             | Self::Outspends
             | Self::ImpossibleOutpoints
             | Self::ScanKeys
-            | Self::HostileSpendKeys => 8,
+            | Self::HostileSpendKeys
+            | Self::Searches => 8,
             Self::GiantBatches | Self::ImpossibleBatches => 4,
             Self::ManyConnections => 3000,
             Self::ComeAndGo => 20,

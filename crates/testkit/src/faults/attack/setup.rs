@@ -86,6 +86,11 @@ impl Setup {
         HonestClients::start(count, self.exposed.public(), &self.asked)
     }
 
+    /// Starts `count` supervisors that ask for the server's health.
+    pub fn supervisors(&self, count: u8) -> HonestClients {
+        HonestClients::supervise(count, self.exposed.operations())
+    }
+
     /// Starts `count` visitors of the public listener of the REST API.
     pub fn rest_visitors(&self, count: u8) -> HonestClients {
         HonestClients::visit(count, self.exposed.public_rest(), &self.rest_asked)
