@@ -56,7 +56,8 @@ pub struct Places {
 /// One connection.
 #[derive(Debug)]
 struct Place {
-    path: Vec<Network>,
+    /// Its networks are made of it when they are needed.
+    origin: Origin,
     is_half_open: bool,
     /// Set by its owner: the higher, the later it was active.
     active: Arc<AtomicU64>,
@@ -106,7 +107,7 @@ impl Places {
         let leaving = self.leaving(&path);
         self.all.add(&path, id);
         *self.half_open.entry(address).or_default() += 1;
-        self.by_id.insert(id, Place { path, is_half_open: true, active });
+        self.by_id.insert(id, Place { origin, is_half_open: true, active });
         Ok(leaving)
     }
 
@@ -115,11 +116,11 @@ impl Places {
     pub fn complete(&mut self, id: u64, origin: Origin) -> Option<u64> {
         let mut place = self.by_id.remove(&id)?;
         self.forget(id, &place);
-        let path = path(origin);
+        let (path, before) = (path(origin), path(place.origin));
         // Its own networks have it already.
-        let leaving = if path == place.path { None } else { self.leaving(&path) };
-        (place.path, place.is_half_open) = (path, false);
-        self.all.add(&place.path, id);
+        let leaving = if path == before { None } else { self.leaving(&path) };
+        (place.origin, place.is_half_open) = (origin, false);
+        self.all.add(&path, id);
         self.by_id.insert(id, place);
         leaving
     }
@@ -174,9 +175,10 @@ impl Places {
     }
 
     fn forget(&mut self, id: u64, place: &Place) {
-        self.all.remove(&place.path, id);
+        let path = path(place.origin);
+        self.all.remove(&path, id);
         if place.is_half_open {
-            let address = *place.path.last().expect("a path has a network");
+            let address = *path.last().expect("a path has a network");
             let left = self.half_open.get_mut(&address).map_or(0, |count| {
                 *count -= 1;
                 *count

@@ -1,8 +1,12 @@
 //! Messages out of a stream of bytes, bounded in size, time and memory.
+//!
+//! A connection has a buffer while bytes are in it. It is lent by the thread, and given back before the next wait.
 
+use std::future::poll_fn;
 use std::io::Result;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -11,6 +15,7 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 use zeroize::Zeroize as _;
 
 use crate::framing::{CloseCode, Cut, Framing, Kind, Owed, Payload};
+use crate::lent;
 use crate::meter::Meter;
 
 /// The next step of a client.
@@ -46,10 +51,8 @@ pub struct Message<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Capacity of the first buffer. Most clients never need a larger one.
-const FIRST_BYTES: usize = 1024;
-/// Capacity that the buffer may keep while nothing comes. It is not counted in [`PartialMessages`].
-const KEEP_BYTES: usize = 4 * 1024;
+/// Capacity of a lent buffer, which a message that is not whole may keep. It is not counted in [`PartialMessages`].
+const KEEP_BYTES: usize = lent::BUFFER_BYTES;
 /// The most that is read at once, from clients that send more than the buffer takes.
 const READ_BYTES_MAX: usize = 32 * 1024;
 
@@ -87,6 +90,7 @@ pub struct Incoming<R, F> {
     partial: PartialMessages,
     /// One permit for each byte that the buffer may hold beyond [`KEEP_BYTES`].
     held: Option<OwnedSemaphorePermit>,
+    /// Without memory while nothing has come.
     buffer: Vec<u8>,
     /// Start of the bytes that are not used up.
     start: usize,
@@ -189,13 +193,7 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
             if !self.make_room() {
                 return Ok(Next::Crowded);
             }
-            // What is there already takes no timer.
-            let read = tokio::select! {
-                biased;
-                read = self.stream.read_buf(&mut self.buffer) => Some(read?),
-                () = std::future::ready(()) => self.wait().await?,
-            };
-            match read {
+            match poll_fn(|context| self.poll_arrival(context)).await? {
                 Some(bytes) => self.arrived(bytes),
                 None if self.due.is_some() => return Ok(Next::Slow),
                 None if self.is_asked => return Ok(Next::Unanswered),
@@ -204,22 +202,26 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
         }
     }
 
-    /// Reads what comes next; `None` if it does not come in time.
-    async fn wait(&mut self) -> Result<Option<usize>> {
+    /// Reads what comes next; `None` if it does not come in time. What is there already takes no timer.
+    fn poll_arrival(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<usize>>> {
+        if self.buffer.capacity() == 0 {
+            self.buffer = lent::take();
+        }
+        let read = pin!(self.stream.read_buf(&mut self.buffer)).poll(context);
+        if let Poll::Ready(read) = read {
+            return Poll::Ready(read.map(Some));
+        }
+        self.give_back();
         let until = match self.due {
             Some(due) => due,
             None => *self.silent_until.get_or_insert_with(|| Instant::now() + self.patience),
         };
-        self.release(KEEP_BYTES);
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
         if timer.deadline() != until {
             timer.as_mut().reset(until);
         }
-        tokio::select! {
-            biased;
-            read = self.stream.read_buf(&mut self.buffer) => read.map(Some),
-            () = timer.as_mut() => Ok(None),
-        }
+        ready!(timer.as_mut().poll(context));
+        Poll::Ready(Ok(None))
     }
 
     fn arrived(&mut self, bytes: usize) {
@@ -285,8 +287,10 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
     /// what was written to it last. Of one that has used up its share only the next bytes are read.
     pub async fn farewell(&mut self, meter: &Meter) {
         self.release_all();
-        // Without the memory in smaller steps, which cost more.
-        self.grow_to(READ_BYTES_MAX);
+        if !self.grow_to(READ_BYTES_MAX) {
+            // In smaller steps, which cost more.
+            self.buffer = lent::take();
+        }
         let reading = async {
             let mut seen = 0;
             while seen < FAREWELL_BYTES {
@@ -305,41 +309,41 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
 
     /// Drops what has come, and gives its memory back. Nothing can be read after it but [`Self::farewell`].
     pub fn release_all(&mut self) {
-        self.buffer = Vec::with_capacity(KEEP_BYTES);
+        self.buffer = Vec::new();
         self.inflated = Vec::new();
         (self.held, self.start, self.wiped, self.found) = (None, 0, 0, None);
     }
 
     /// Makes room to read into. False if that would take more than all connections together may have.
     fn make_room(&mut self) -> bool {
-        let was_full = self.buffer.len() == self.buffer.capacity();
+        let was_full = !self.buffer.is_empty() && self.buffer.len() == self.buffer.capacity();
         self.buffer.drain(..self.start);
         (self.start, self.wiped) = (0, 0);
         if self.inflated.capacity() > 0 {
             self.inflated = Vec::new();
         }
-        self.release(READ_BYTES_MAX);
+        if self.buffer.capacity() > READ_BYTES_MAX {
+            self.give_back();
+        }
         self.due = match self.due {
             _ if self.buffer.is_empty() && !self.framing.has_begun() => None,
             None => Some(Instant::now() + self.bounds.message),
             due => due,
         };
         let (used, capacity) = (self.buffer.len(), self.buffer.capacity());
-        if capacity == 0 {
-            self.buffer.reserve_exact(FIRST_BYTES);
-        } else if used > 0 && capacity < (used + KEEP_BYTES / 2).max(KEEP_BYTES) {
+        if used > 0 && capacity < (used + KEEP_BYTES / 2).max(KEEP_BYTES) {
             return self.grow_to((2 * used).max(KEEP_BYTES));
-        } else if was_full && capacity < READ_BYTES_MAX {
+        } else if was_full && (1..READ_BYTES_MAX).contains(&capacity) {
             // A client that pipelines. Without the memory it goes on in smaller steps.
             self.grow_to(2 * capacity);
         }
         true
     }
 
-    /// Gives back an emptied buffer that is larger than this.
-    fn release(&mut self, capacity_max: usize) {
-        if self.buffer.is_empty() && self.buffer.capacity() > capacity_max {
-            self.buffer = Vec::with_capacity(KEEP_BYTES);
+    /// Gives an emptied buffer back.
+    fn give_back(&mut self) {
+        if self.buffer.is_empty() {
+            lent::give(std::mem::take(&mut self.buffer));
             self.held = None;
         }
     }

@@ -9,8 +9,9 @@
 //! `websocket/upgrade`, `registry`, `meter`, `reads`.
 //!
 //! Invariants: until its first message a connection costs one task and one socket, and has one deadline for all of
-//! PROXY header, TLS and upgrade. Memory for messages that are not whole, and for replies that are not taken, has a
-//! bound for all connections together; no message and no reply is copied to be framed.
+//! PROXY header, TLS and upgrade. Later, while it waits, it holds no buffer of messages. Memory for
+//! messages that are not whole, and for replies that are not taken, has a bound for all connections together; no
+//! message and no reply is copied to be framed.
 //!
 //! Why not a framework: `tower` and `hyper-util` arrange services that turn one request into one response, and here a
 //! connection is a conversation in both directions. hyper is used for the one request that is HTTP, the upgrade.
@@ -24,6 +25,7 @@ mod websocket;
 // Bytes on their way in and out.
 mod incoming;
 mod io;
+mod lent;
 mod outbox;
 mod slow_write;
 mod spare;
@@ -39,6 +41,7 @@ mod tls;
 // Connections and what they cost.
 mod meter;
 mod registry;
+mod signals;
 
 // Reads, and their threads.
 mod offload;
@@ -61,6 +64,7 @@ pub use reads::{CLIENT_PROCESSORS_PERCENT, FetchBounds, ReadTurns, Reads};
 pub use registry::{Bans, ConnectionGuard, ConnectionInfo, Connections, Registry, Traffic, Unwelcome};
 pub use seated::Seated;
 pub use seats::{Seat, SeatCounters, SeatCounts, Seats};
+pub use signals::{Reason, Signals};
 pub use slow_write::SlowWrite;
 pub use tls::{Certificate, CertificateError};
 pub use unsent::{Pool, SHARE_BYTES, Unfinished, Unsent};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use birdhouse_clients::{Account, Allowance, ClientId, ClientKey, Overdrawn, Payer, Quota};
-use tokio::sync::Notify;
 
+use crate::signals::{Reason, Signals};
 use crate::unsent::Pool;
 
 /// Turns that are charged to connections.
@@ -43,7 +43,7 @@ pub struct Meter {
     pub(crate) allowance: Allowance,
     unsent_bytes_max: usize,
     pub(crate) since: Instant,
-    disconnected: Notify,
+    disconnected: Signals,
     pub(crate) counts: Counts,
 }
 
@@ -94,7 +94,7 @@ impl Meter {
             allowance: bounds.allowance(),
             unsent_bytes_max: bounds.unsent_bytes.unwrap_or(usize::MAX),
             since,
-            disconnected: Notify::new(),
+            disconnected: Signals::default(),
             counts: Counts::default(),
         }
     }
@@ -187,12 +187,12 @@ impl Meter {
 
     /// Asks the connection to end.
     pub fn disconnect(&self) {
-        self.disconnected.notify_one();
+        self.disconnected.raise(Reason::ONLY);
     }
 
-    /// Waits for [`Self::disconnect`].
+    /// Waits for [`Self::disconnect`]. One task at a time may wait.
     pub async fn disconnected(&self) {
-        self.disconnected.notified().await;
+        self.disconnected.raised(Reason::ONLY).await;
     }
 }
 

@@ -13,15 +13,16 @@
 mod chunks;
 
 use std::future::poll_fn;
-use std::pin::pin;
-use std::task::{Poll, Waker};
+use std::marker::PhantomData;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep, timeout};
 
 use self::chunks::Chunks;
 use crate::framing::{CloseCode, Framing};
@@ -37,12 +38,24 @@ const WRITE_BYTES: usize = 128 << 10;
 pub struct Outbox {
     bytes_max: usize,
     unsent: Unsent,
+    framing: &'static Wrapping,
+    state: Mutex<State>,
+    drained: Notify,
+}
+
+/// The functions of a [`Framing`] by which messages leave.
+#[derive(Debug)]
+struct Wrapping {
     put_before: fn(usize, &mut Vec<u8>),
     put_after: fn(&mut Vec<u8>),
     put_end: fn(CloseCode, &mut Vec<u8>),
-    state: Mutex<State>,
-    drained: Notify,
-    closed: Notify,
+}
+
+/// Holds the [`Wrapping`] of a framing.
+struct WrappingOf<F>(PhantomData<F>);
+
+impl<F: Framing> WrappingOf<F> {
+    const WRAPPING: Wrapping = Wrapping { put_before: F::put_before, put_after: F::put_after, put_end: F::put_end };
 }
 
 /// A message, framed.
@@ -63,6 +76,8 @@ struct State {
     phase: Phase,
     /// Wakes the writer, which waits for more.
     writer: Option<Waker>,
+    /// Wakes the task that waits for the end of writing.
+    end: Option<Waker>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -80,36 +95,29 @@ struct Writer<'a>(&'a Outbox);
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        self.0.forget();
+        let end = self.0.forget();
         self.0.drained.notify_waiters();
-        self.0.closed.notify_waiters();
+        if let Some(end) = end {
+            end.wake();
+        }
     }
 }
 
 impl Outbox {
     /// An outbox that frames its messages as `F` says.
     pub fn new<F: Framing>(bytes_max: usize, unsent: Unsent) -> Self {
-        Self {
-            bytes_max,
-            unsent,
-            put_before: F::put_before,
-            put_after: F::put_after,
-            put_end: F::put_end,
-            state: Mutex::default(),
-            drained: Notify::new(),
-            closed: Notify::new(),
-        }
+        Self { bytes_max, unsent, framing: &WrappingOf::<F>::WRAPPING, state: Mutex::default(), drained: Notify::new() }
     }
 
     /// Frames a message that is made of these parts.
     pub fn frame(&self, parts: impl AsRef<[Vec<u8>]> + IntoIterator<Item = Vec<u8>>) -> Framed {
         let bytes = parts.as_ref().iter().map(Vec::len).sum();
         let mut chunks = Chunks::default();
-        chunks.end_with(|before| (self.put_before)(bytes, before));
+        chunks.end_with(|before| (self.framing.put_before)(bytes, before));
         for part in parts {
             chunks.add(part);
         }
-        chunks.end_with(self.put_after);
+        chunks.end_with(self.framing.put_after);
         Framed { bytes, chunks }
     }
 
@@ -136,7 +144,7 @@ impl Outbox {
     /// Takes no more messages. Those that wait are still written, and then the end that the framing has.
     pub fn close(&self, code: CloseCode) {
         self.append(|state| {
-            state.waiting.end_with(|end| (self.put_end)(code, end));
+            state.waiting.end_with(|end| (self.framing.put_end)(code, end));
             state.phase = Phase::Closing;
         });
     }
@@ -179,6 +187,11 @@ impl Outbox {
 
     /// Waits until [`Self::has_room`]. False once nobody writes any more.
     pub async fn room(&self) -> bool {
+        // A client that reads has room. The wait is on the heap, for its memory would stay with every connection.
+        self.has_room() || Box::pin(self.wait_for_room()).await
+    }
+
+    async fn wait_for_room(&self) -> bool {
         loop {
             let drained = self.drained.notified();
             if self.state.lock().phase == Phase::Closed {
@@ -209,12 +222,18 @@ impl Outbox {
         }
     }
 
-    /// Waits until nobody writes any more.
-    pub async fn closed(&self) {
-        let closed = self.closed.notified();
-        if self.state.lock().phase != Phase::Closed {
-            closed.await;
-        }
+    /// Waits until nobody writes any more. One task at a time may wait.
+    pub fn closed(&self) -> impl Future<Output = ()> + Send + Unpin {
+        poll_fn(|context| {
+            let mut state = self.state.lock();
+            if state.phase == Phase::Closed {
+                return Poll::Ready(());
+            }
+            if !state.end.as_ref().is_some_and(|end| end.will_wake(context.waker())) {
+                state.end = Some(context.waker().clone());
+            }
+            Poll::Pending
+        })
     }
 
     /// Writes until [`Self::close`], a broken socket, or a client that takes no byte for `stalled`. When the returned
@@ -239,7 +258,7 @@ impl Outbox {
                 written = bytes;
             }
             // A socket that is broken already needs no farewell.
-            let _ = timeout(stalled, socket.shutdown()).await;
+            let _ = Box::pin(timeout(stalled, socket.shutdown())).await;
         }
     }
 
@@ -290,11 +309,13 @@ impl Outbox {
         .await;
     }
 
-    /// Nobody writes any more.
-    fn forget(&self) {
+    /// Nobody writes any more. Returns the waker of the task that waits for this.
+    fn forget(&self) -> Option<Waker> {
         let mut state = self.state.lock();
         self.unsent.subtract(state.bytes());
+        let end = state.end.take();
         *state = State { phase: Phase::Closed, ..State::default() };
+        end
     }
 }
 
@@ -306,7 +327,7 @@ impl State {
 
 impl Drop for Outbox {
     fn drop(&mut self) {
-        self.forget();
+        drop(self.forget());
     }
 }
 
@@ -364,7 +385,9 @@ async fn write_all(
     while !bytes.is_empty() {
         let part = &bytes[..bytes.len().min(part_bytes)];
         let written = match waits {
-            Waits::Always(stalled) => timeout(stalled, socket.write(part)).await??,
+            Waits::Always(stalled) => {
+                in_time(stalled, |context| Pin::new(&mut *socket).poll_write(context, part)).await??
+            }
             Waits::Memory(patience, unsent) => write_some(socket, part, patience, unsent).await?,
         };
         if written == 0 {
@@ -377,7 +400,33 @@ async fn write_all(
     }
     // TLS holds back the end of what did not fit the socket.
     let (Waits::Always(stalled) | Waits::Memory(Patience { usual: stalled, .. }, _)) = waits;
-    timeout(stalled, socket.flush()).await?
+    in_time(stalled, |context| Pin::new(&mut *socket).poll_flush(context)).await?
+}
+
+/// The time of a step has passed.
+struct Elapsed;
+
+impl From<Elapsed> for std::io::Error {
+    fn from(_: Elapsed) -> Self {
+        std::io::ErrorKind::TimedOut.into()
+    }
+}
+
+/// Completes a step of a socket in time. Nearly always it is done at once, and then takes no timer.
+async fn in_time<T>(
+    stalled: Duration,
+    mut step: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> std::result::Result<T, Elapsed> {
+    let mut timer: Option<Pin<Box<Sleep>>> = None;
+    poll_fn(|context| {
+        if let Poll::Ready(done) = step(context) {
+            return Poll::Ready(Ok(done));
+        }
+        let timer = timer.get_or_insert_with(|| Box::pin(sleep(stalled)));
+        ready!(timer.as_mut().poll(context));
+        Poll::Ready(Err(Elapsed))
+    })
+    .await
 }
 
 /// Writes some of a part, and waits less for it while memory is short.
@@ -390,7 +439,7 @@ async fn write_some(
     let step = patience.crowded.clamp(Duration::from_millis(1), patience.usual);
     let mut silent = Duration::ZERO;
     loop {
-        match timeout(step, socket.write(part)).await {
+        match in_time(step, |context| Pin::new(&mut *socket).poll_write(context, part)).await {
             Ok(written) => return written,
             Err(elapsed) => {
                 silent += step;

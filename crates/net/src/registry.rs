@@ -1,7 +1,7 @@
 //! The open connections: for the operator to list and to end, and for the ledger to charge. Those of all protocols
 //! of a process share numbers and bans.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -44,7 +44,12 @@ struct Open {
     meters: BTreeMap<u64, Arc<Meter>>,
     /// Of connections that have ended.
     ended: Traffic,
+    /// Names of listeners that connections came to lately, which these share.
+    names: VecDeque<Arc<str>>,
 }
+
+/// Names of listeners that are kept for further connections.
+const NAMES_MAX: usize = 8;
 
 /// Messages of all connections since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -153,8 +158,12 @@ impl Registry {
         let bounds = bounds.times(key.clients());
         let account = self.ledger.enter(key, bounds.connections.unwrap_or(usize::MAX), now);
         let account = account.ok_or(Unwelcome::TooMany)?;
-        let meter = Arc::new(Meter::new(id, origin.address(), listener.into(), account, &bounds, now));
-        self.open.lock().meters.insert(id, Arc::clone(&meter));
+        let meter = {
+            let mut open = self.open.lock();
+            let meter = Arc::new(Meter::new(id, origin.address(), open.name(listener), account, &bounds, now));
+            open.meters.insert(id, Arc::clone(&meter));
+            meter
+        };
         let guard = ConnectionGuard { registry: Arc::clone(self), meter };
         // Only now: a client that is banned meanwhile is among the connections that the ban ends.
         if self.connections.is_banned(origin.address()) { Err(Unwelcome::Banned) } else { Ok(guard) }
@@ -224,6 +233,18 @@ impl Registry {
             meter.disconnect();
             true
         })
+    }
+}
+
+impl Open {
+    /// Returns the name of a listener, in memory that its connections share.
+    fn name(&mut self, listener: &str) -> Arc<str> {
+        if let Some(name) = self.names.iter().find(|name| ***name == *listener) {
+            return Arc::clone(name);
+        }
+        self.names.truncate(NAMES_MAX - 1);
+        self.names.push_front(listener.into());
+        Arc::clone(&self.names[0])
     }
 }
 

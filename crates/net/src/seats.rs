@@ -14,9 +14,9 @@ use std::time::Instant;
 use birdhouse_clients::{Origin, PlaceBounds, Places, is_proxy};
 use ipnet::IpNet;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use crate::proxy::Proxy;
+use crate::signals::{Reason, Signals};
 
 /// All connections that share places.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Seat {
     all: Arc<Seats>,
     id: u64,
     active: Arc<AtomicU64>,
-    leave: Notify,
+    leave: Signals,
 }
 
 /// Connections that were closed for want of places so far.
@@ -80,7 +80,7 @@ impl Seats {
             return None;
         };
         let leaving = leaving.and_then(|id| state.leave(id));
-        let seat = Arc::new(Seat { all: Arc::clone(self), id, active, leave: Notify::new() });
+        let seat = Arc::new(Seat { all: Arc::clone(self), id, active, leave: Signals::default() });
         state.seats.insert(id, Arc::downgrade(&seat));
         drop(state);
         send_away(leaving, &self.counters.network);
@@ -116,7 +116,7 @@ impl Seats {
 fn send_away(leaving: Option<Arc<Seat>>, counter: &AtomicU64) {
     if let Some(seat) = leaving {
         counter.fetch_add(1, Ordering::Relaxed);
-        seat.leave.notify_one();
+        seat.leave.raise(Reason::ONLY);
     }
 }
 
@@ -169,7 +169,7 @@ impl Seat {
 
     /// Waits until the connection must leave for a newcomer.
     pub async fn displaced(&self) {
-        self.leave.notified().await;
+        self.leave.raised(Reason::ONLY).await;
     }
 }
 
