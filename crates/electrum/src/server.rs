@@ -74,6 +74,11 @@ impl Server {
             );
             ConnectionSlots::new(limits.connections, seats)
         };
+        let followed = Arc::clone(&service);
+        let shutdown = async move {
+            shutdown.await;
+            followed.followers.end();
+        };
         let converse = move |accepted| transport::converse(Arc::clone(&service), accepted);
         birdhouse_net::serve(listeners, &registry, slots, shutdown, grace, converse).await;
         update_task.abort();

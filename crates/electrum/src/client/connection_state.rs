@@ -8,6 +8,7 @@ use birdhouse_chain::ScriptHash;
 use bitcoin::OutPoint;
 
 use crate::client::owners::Owners;
+use crate::client::rare::Rare;
 use crate::client::subscriptions::{Age, Subscriptions};
 use crate::error::RpcError;
 use crate::limits::{HINTED_OUTPOINTS_MAX, UNOWNED_OUTPOINTS_MAX};
@@ -28,7 +29,7 @@ pub(crate) struct ConnectionState {
     tip: Subscriptions<(), TipHeader>,
     scripts: Subscriptions<Script, Status>,
     outpoints: Subscriptions<OutPoint, OutpointStatus>,
-    owners: Owners,
+    owners: Rare<Owners>,
     pub(crate) silent: SilentSubscriptions,
     pub(crate) tweaks: TweakStreams,
     epoch: Epoch,
@@ -245,8 +246,8 @@ impl ConnectionState {
             return Ok(());
         }
         let (unfunded, most, noun) = match hint {
-            None => (self.owners.unowned_len(), UNOWNED_OUTPOINTS_MAX, "without"),
-            Some(_) => (self.owners.hinted_len(), HINTED_OUTPOINTS_MAX, "with"),
+            None => (self.owners.get().map_or(0, Owners::unowned_len), UNOWNED_OUTPOINTS_MAX, "without"),
+            Some(_) => (self.owners.get().map_or(0, Owners::hinted_len), HINTED_OUTPOINTS_MAX, "with"),
         };
         if unfunded >= most {
             return Err(RpcError::excessive(format_args!("at most {most} unfunded outpoints {noun} spk_hint")));
@@ -260,7 +261,7 @@ impl ConnectionState {
             Subject::Script(script) => self.scripts.enter(script),
             Subject::Outpoint(outpoint) | Subject::Unspendable(outpoint) => {
                 self.outpoints.enter(outpoint);
-                self.owners.enter(outpoint, hint);
+                self.owners.get_mut().enter(outpoint, hint);
             }
         }
     }
@@ -271,7 +272,7 @@ impl ConnectionState {
             Subject::Tip => self.tip.leave(&()),
             Subject::Script(script) => self.scripts.leave(&script),
             Subject::Outpoint(outpoint) | Subject::Unspendable(outpoint) => {
-                self.owners.remove(&outpoint);
+                self.forget_owner(&outpoint);
                 self.outpoints.leave(&outpoint)
             }
         }
@@ -318,16 +319,22 @@ impl ConnectionState {
             Subject::Outpoint(outpoint) | Subject::Unspendable(outpoint) => {
                 self.outpoints.fail(&outpoint);
                 if !self.outpoints.contains(&outpoint) {
-                    self.owners.remove(&outpoint);
+                    self.forget_owner(&outpoint);
                 }
             }
+        }
+    }
+
+    fn forget_owner(&mut self, outpoint: &OutPoint) {
+        if let Some(owners) = self.owners.known() {
+            owners.remove(outpoint);
         }
     }
 
     /// Follows an outpoint by the script that the last check has found, or drops it once its status is final.
     fn follow_by_script(&mut self, outpoint: OutPoint, state: OutpointState) {
         match state.prospect {
-            Prospect::Open if self.outpoints.contains(&outpoint) => self.owners.put(outpoint, state.output),
+            Prospect::Open if self.outpoints.contains(&outpoint) => self.owners.get_mut().put(outpoint, state.output),
             Prospect::Open => {}
             Prospect::Final => drop(self.leave(Subject::Outpoint(outpoint))),
         }
@@ -350,7 +357,9 @@ impl ConnectionState {
         } else {
             self.scripts.touch_where(|script| touched.binary_search(&script.hash).is_ok());
         }
-        self.owners.touched(touched, |outpoint| self.outpoints.touch(outpoint));
+        if let Some(owners) = self.owners.get() {
+            owners.touched(touched, |outpoint| self.outpoints.touch(outpoint));
+        }
     }
 
     /// Takes an update of chain or mempool that may have touched anything.
@@ -381,7 +390,7 @@ impl ConnectionState {
         let tip = self.tip.take_due().map(|()| Subject::Tip);
         let scripts = self.scripts.take_due().map(Subject::Script);
         let outpoints = self.outpoints.take_due().map(|outpoint| {
-            let is_unspendable = self.owners.is_unspendable(&outpoint);
+            let is_unspendable = self.owners.get().is_some_and(|owners| owners.is_unspendable(&outpoint));
             if is_unspendable { Subject::Unspendable(outpoint) } else { Subject::Outpoint(outpoint) }
         });
         tip.chain(scripts).chain(outpoints).collect()

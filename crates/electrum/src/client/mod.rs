@@ -4,25 +4,38 @@ mod connection_state;
 mod followers;
 mod owners;
 mod prefetches;
+mod rare;
 mod subscriptions;
+mod table;
 
 pub(crate) use self::connection_state::{Admission, ConnectionState, Epoch, Settle};
 pub(crate) use self::followers::Followers;
 pub(crate) use self::subscriptions::Age;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use birdhouse_net::{Framed, Framing, Meter, Outbox, Pool, Unsent};
+use birdhouse_net::{Framed, Framing, Meter, Outbox, Pool, Reason, Signals, Unsent};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout_at;
 
 use self::prefetches::Prefetches;
 use crate::limits::Limits;
 use crate::settings::Listener;
 use crate::silentpayments::Access;
+
+/// Reason to wake the notifier: an update concerns a subscription, or a reply was older than one.
+pub(crate) const RECHECK: Reason = Reason::number(0);
+/// Reason to wake the scans for silent payments: a subscription has begun, or is to be scanned later.
+pub(crate) const SILENT_DUE: Reason = Reason::number(1);
+/// Reason to wake the streams of tweaks: one waits to be sent.
+pub(crate) const TWEAKS_DUE: Reason = Reason::number(2);
+/// Reason to give up writing after a while: the client is sent away.
+pub(crate) const SENT_AWAY: Reason = Reason::number(3);
+/// Reason to end the connection: the server ends.
+pub(crate) const SERVER_ENDS: Reason = Reason::number(4);
 
 /// One connected client.
 #[derive(Debug)]
@@ -33,16 +46,13 @@ pub(crate) struct Client {
     /// The last reads for this client waited for the disk.
     pub(crate) is_stalled: AtomicBool,
     pub(crate) outbox: Outbox,
-    /// Wakes the notifier: an update concerns a subscription, or a reply was older than one.
-    pub(crate) recheck: Notify,
-    /// Wakes the scans for silent payments: a subscription has begun, or is to be scanned later.
-    pub(crate) silent_due: Notify,
-    /// Wakes the streams of tweaks: one waits to be sent.
-    pub(crate) tweaks_due: Notify,
+    /// Wakes what waits in the connection's task.
+    pub(crate) signals: Signals,
     /// One permit for each request that is read and not yet answered.
     pub(crate) in_flight: Semaphore,
     in_flight_max: u32,
-    pub(crate) prefetches: Prefetches,
+    /// Made for the first history whose blocks are fetched.
+    prefetches: OnceLock<Prefetches>,
     state: Mutex<ConnectionState>,
 }
 
@@ -56,12 +66,10 @@ impl Client {
             listener,
             meter,
             is_stalled: AtomicBool::new(false),
-            recheck: Notify::new(),
-            silent_due: Notify::new(),
-            tweaks_due: Notify::new(),
+            signals: Signals::default(),
             in_flight: Semaphore::new(in_flight_max as usize),
             in_flight_max,
-            prefetches: Prefetches::default(),
+            prefetches: OnceLock::new(),
             state: Mutex::new(ConnectionState::new()),
         })
     }
@@ -86,6 +94,11 @@ impl Client {
         })
     }
 
+    /// Returns the bounds on what is fetched ahead.
+    pub(crate) fn prefetches(&self) -> &Prefetches {
+        self.prefetches.get_or_init(Prefetches::default)
+    }
+
     /// Locks the connection's state.
     pub(crate) fn state(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock()
@@ -100,14 +113,14 @@ impl Client {
         }
         for settle in settles {
             if state.settle(settle, epoch) {
-                self.recheck.notify_one();
+                self.signals.raise(RECHECK);
             }
         }
         if state.silent.has_settled() {
-            self.silent_due.notify_one();
+            self.signals.raise(SILENT_DUE);
         }
         if state.tweaks.has_waiting() {
-            self.tweaks_due.notify_one();
+            self.signals.raise(TWEAKS_DUE);
         }
     }
 

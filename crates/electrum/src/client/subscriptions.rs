@@ -3,14 +3,15 @@
 //! A subscription is entered when its request is admitted, and settled as the reply leaves. Only settled subscriptions
 //! are notified, and only of a state that differs from the one sent last.
 
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
+
+use crate::client::table::Table;
 
 /// Subscriptions to subjects named by `K`, each with a state `S`.
 #[derive(Debug)]
 pub(super) struct Subscriptions<K, S> {
-    sent: HashMap<K, LastSent<S>>,
-    due: HashSet<K>,
+    sent: Table<K, LastSent<S>>,
+    due: Table<K, ()>,
 }
 
 /// State that the client has received last.
@@ -33,7 +34,7 @@ pub(crate) enum Age {
 
 impl<K, S> Default for Subscriptions<K, S> {
     fn default() -> Self {
-        Self { sent: HashMap::new(), due: HashSet::new() }
+        Self { sent: Table::default(), due: Table::default() }
     }
 }
 
@@ -45,12 +46,12 @@ impl<K: Copy + Eq + Hash, S: PartialEq> Subscriptions<K, S> {
 
     /// Returns true if `key` is followed.
     pub(super) fn contains(&self, key: &K) -> bool {
-        self.sent.contains_key(key)
+        self.sent.contains(key)
     }
 
     /// Enters a subscribe request that is admitted.
     pub(super) fn enter(&mut self, key: K) {
-        if let LastSent::Nothing(replies) = self.sent.entry(key).or_insert(LastSent::Nothing(0)) {
+        if let LastSent::Nothing(replies) = self.sent.get_or_insert(key, LastSent::Nothing(0)) {
             *replies += 1;
         }
     }
@@ -58,7 +59,7 @@ impl<K: Copy + Eq + Hash, S: PartialEq> Subscriptions<K, S> {
     /// Ends a subscription; returns false if there was none.
     pub(super) fn leave(&mut self, key: &K) -> bool {
         self.due.remove(key);
-        self.sent.remove(key).is_some()
+        self.sent.remove(key)
     }
 
     /// Settles a subscription whose reply leaves with this state. Returns true if it must be checked again.
@@ -66,7 +67,7 @@ impl<K: Copy + Eq + Hash, S: PartialEq> Subscriptions<K, S> {
         let Some(sent) = self.sent.get_mut(&key) else { return false };
         *sent = LastSent::State(state);
         if age == Age::Stale {
-            self.due.insert(key);
+            self.due.get_or_insert(key, ());
         }
         age == Age::Stale
     }
@@ -83,23 +84,27 @@ impl<K: Copy + Eq + Hash, S: PartialEq> Subscriptions<K, S> {
     /// Marks a subject as due: it may have changed.
     pub(super) fn touch(&mut self, key: &K) {
         if self.contains(key) {
-            self.due.insert(*key);
+            self.due.get_or_insert(*key, ());
         }
     }
 
     /// Marks every subject as due for which `is_touched` is true.
     pub(super) fn touch_where(&mut self, is_touched: impl Fn(&K) -> bool) {
-        self.due.extend(self.sent.keys().filter(|key| is_touched(key)));
+        self.sent.each_key(|key| {
+            if is_touched(key) {
+                self.due.get_or_insert(*key, ());
+            }
+        });
     }
 
     /// Returns true if a subject must be checked again.
     pub(super) fn has_due(&self) -> bool {
-        !self.due.is_empty()
+        self.due.len() > 0
     }
 
     /// Takes the subjects that must be checked again. Those that are touched from now on become due once more.
     pub(super) fn take_due(&mut self) -> impl Iterator<Item = K> + use<K, S> {
-        std::mem::take(&mut self.due).into_iter()
+        self.due.take_keys().into_iter()
     }
 
     /// Takes the state that a check has found. Returns its age if the client must be notified of it now, and `None` if
@@ -109,7 +114,7 @@ impl<K: Copy + Eq + Hash, S: PartialEq> Subscriptions<K, S> {
             Some(LastSent::State(sent)) if *sent != state => {
                 *sent = state;
                 if age == Age::Stale {
-                    self.due.insert(key);
+                    self.due.get_or_insert(key, ());
                 }
                 Some(age)
             }

@@ -14,7 +14,7 @@ use birdhouse_chain::{Snapshot, giving_way};
 use tokio::task::spawn_blocking;
 use tracing::error;
 
-use crate::client::{Age, Client, Epoch};
+use crate::client::{Age, Client, Epoch, RECHECK};
 use crate::connection::silent_payments;
 use crate::error::RpcError;
 use crate::methods::{headers, outpoints};
@@ -30,7 +30,7 @@ pub(super) async fn run(service: &Arc<Service>, client: &Client) {
     let mut fetching = Fetching::default();
     loop {
         tokio::select! {
-            () = client.recheck.notified() => {}
+            () = client.signals.raised(RECHECK) => {}
             () = fetching.finish() => {}
         }
         if !client.outbox.room().await {
@@ -40,7 +40,8 @@ pub(super) async fn run(service: &Arc<Service>, client: &Client) {
         // The snapshot comes after `take_due`: a later update makes its subjects due anew.
         match service.snapshot(client) {
             Ok(at) => {
-                let removed = notify_due(service, client, &at, due, epoch).await;
+                // On the heap, for its memory would stay with every connection.
+                let removed = Box::pin(notify_due(service, client, &at, due, epoch)).await;
                 fetching.begin(service, client, removed);
             }
             Err(_) => due.into_iter().for_each(|subject| client.state().put_back(subject)),
@@ -93,8 +94,7 @@ async fn notify_due(
     }
     let was_ending = client.state().silent.has_ending();
     if client.state().silent.has_live() {
-        // Few clients have any: its state is not part of every connection's.
-        Box::pin(silent_payments::notify(service, client, at)).await;
+        silent_payments::notify(service, client, at).await;
     }
     if was_ending || client.state().silent.has_ending() {
         // Its snapshot may be older than this one. Its end wakes the notifier, which then scans what the update brings.
@@ -132,7 +132,7 @@ fn notify(client: &Client, checks: Checks, epoch: Epoch) {
             client.push_notification(notification(&state));
         }
         if change == Some(Age::Stale) {
-            client.recheck.notify_one();
+            client.signals.raise(RECHECK);
         }
     }
 }

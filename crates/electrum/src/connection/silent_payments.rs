@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use birdhouse_chain::{Found, Height, MempoolTransaction, Snapshot, Tweaks};
 use tokio::time::sleep_until;
 
-use crate::client::Client;
+use crate::client::{Client, RECHECK, SILENT_DUE};
 use crate::connection::turns::{self, BEHIND, FAILED, Failure, IsOver, WORK_PERCENT, Work};
 use crate::service::{Service, Silent};
 use crate::silentpayments::{CaughtUp, Cursor, Job, Part, Piece, Progress, Shares, Step, find_unconfirmed};
@@ -34,7 +34,7 @@ impl Drop for Ending<'_> {
 pub(super) async fn run(service: &Arc<Service>, client: &Client) {
     let _ending = Ending(client);
     loop {
-        client.silent_due.notified().await;
+        client.signals.raised(SILENT_DUE).await;
         // Few clients have any: its state is not part of every connection's.
         if Box::pin(serve(service, client)).await == Outlook::Gone {
             return;
@@ -71,10 +71,10 @@ async fn serve(service: &Arc<Service>, client: &Client) -> Outlook {
                 client.state().silent.written(&ids, Instant::now());
             }
             Step::Scan(job) => history(service, client, &job).await,
-            Step::Recheck => client.recheck.notify_one(),
-            Step::Wait(None) => client.silent_due.notified().await,
+            Step::Recheck => client.signals.raise(RECHECK),
+            Step::Wait(None) => client.signals.raised(SILENT_DUE).await,
             Step::Wait(Some(until)) => tokio::select! {
-                () = client.silent_due.notified() => {}
+                () = client.signals.raised(SILENT_DUE) => {}
                 () = sleep_until(until.into()) => {}
             },
         }
@@ -111,7 +111,7 @@ async fn history(service: &Arc<Service>, client: &Client, job: &Job) {
         Ok(Some(scanned)) => {
             if let Scanned::Everything(_) = scanned {
                 // An update that came meanwhile has woken the notifier for live subscriptions alone; scripts wait.
-                client.recheck.notify_one();
+                client.signals.raise(RECHECK);
             }
             take(service, client, job, scanned);
         }
@@ -122,10 +122,10 @@ async fn history(service: &Arc<Service>, client: &Client, job: &Job) {
 
 fn put_off(client: &Client, job: &Job, pause: Duration) {
     client.state().silent.put_off(job.id, Instant::now() + pause);
-    client.silent_due.notify_one();
+    client.signals.raise(SILENT_DUE);
     if !job.is_live() {
         // Scripts may have waited for the end of the history.
-        client.recheck.notify_one();
+        client.signals.raise(RECHECK);
     }
 }
 

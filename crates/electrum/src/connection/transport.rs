@@ -2,6 +2,7 @@
 
 use std::future::ready;
 use std::io::{Error, Result};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,10 +11,10 @@ use birdhouse_net::{
     Transport, Upgraded, handshake, plain_response, upgrade,
 };
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client::Client;
-use crate::connection;
+use crate::connection::{Parts, run};
 use crate::error::RpcError;
 use crate::limits::Limits;
 use crate::protocol::Id;
@@ -26,9 +27,11 @@ struct Newcomer {
     listener: Arc<Listener>,
     guard: ConnectionGuard,
     stream: Framed,
-    stopped: watch::Receiver<()>,
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
+
+/// A connection after its handshake.
+type Conversation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The client's stream, by the way in which messages lie in it.
 enum Framed {
@@ -37,28 +40,34 @@ enum Framed {
 }
 
 /// Serves one client, until it goes or must leave for a newcomer.
-pub(crate) async fn converse(service: Arc<Service>, accepted: Accepted<Limits>) {
+pub(crate) fn converse(service: Arc<Service>, accepted: Accepted<Limits>) -> impl Future<Output = ()> + Send {
     let seat = Arc::clone(&accepted.seat);
-    seat.hold(serve(service, accepted)).await;
+    // The handshake and what follows have memory of their own size: the task has that of its largest state.
+    let opening = Box::pin(open(service, accepted));
+    async move {
+        let serving = async {
+            if let Some(conversation) = opening.await {
+                conversation.await;
+            }
+        };
+        seat.hold(serving).await;
+    }
 }
 
-async fn serve(service: Arc<Service>, accepted: Accepted<Limits>) {
+async fn open(service: Arc<Service>, accepted: Accepted<Limits>) -> Option<Conversation> {
     let (within, stopped) = (accepted.listener.limits.handshake_timeout, accepted.stopped.clone());
-    let Some(newcomer) = handshake(within, stopped, greet(&service, accepted)).await else { return };
-    let Newcomer { listener, guard, stream, mut stopped, _permit } = newcomer;
-    // The dropped sender is what `changed` reports as an error.
-    let shutdown = async { drop(stopped.changed().await) };
+    let Newcomer { listener, guard, stream, permit } = handshake(within, stopped, greet(&service, accepted)).await?;
     let meter = Arc::clone(&guard.meter);
-    match stream {
+    Some(match stream {
         Framed::Lines(stream) => {
-            let client = Client::new::<Lines>(listener, meter, &service.unsent);
-            connection::run(service, client, Lines::default(), Vec::new(), stream, shutdown).await;
+            let (client, framing) = (Client::new::<Lines>(listener, meter, &service.unsent), Lines::default());
+            Box::pin(run(Parts { service, client, framing, read_already: Vec::new(), stream, guard, permit }))
         }
-        Framed::Frames(Upgraded { stream, read, compression }) => {
-            let client = Client::new::<Frames>(listener, meter, &service.unsent);
-            connection::run(service, client, Frames::new(compression), read, stream, shutdown).await;
+        Framed::Frames(Upgraded { stream, read: read_already, compression }) => {
+            let (client, framing) = (Client::new::<Frames>(listener, meter, &service.unsent), Frames::new(compression));
+            Box::pin(run(Parts { service, client, framing, read_already, stream, guard, permit }))
         }
-    }
+    })
 }
 
 /// Reads the client's address, registers the connection, and completes its handshake. A WebSocket has no compression:
@@ -69,7 +78,7 @@ async fn serve(service: Arc<Service>, accepted: Accepted<Limits>) {
 async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newcomer> {
     let origin = accepted.origin().await?;
     let is_local = accepted.is_local();
-    let Accepted { id, listener, socket, permit, stopped, seat, .. } = accepted;
+    let Accepted { id, listener, socket, permit, seat, .. } = accepted;
     let Limits { client_connections, client_work, client_work_percent, client_unsent_bytes, .. } = listener.limits;
     let bounds = ClientBounds {
         connections: client_connections,
@@ -100,7 +109,7 @@ async fn greet(service: &Service, mut accepted: Accepted<Limits>) -> Result<Newc
             Framed::Frames(admitted.await?.0)
         }
     };
-    Ok(Newcomer { listener, guard, stream, stopped, _permit: permit })
+    Ok(Newcomer { listener, guard, stream, permit })
 }
 
 /// Returns the answer to a request for anything else.

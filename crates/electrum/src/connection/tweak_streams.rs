@@ -12,7 +12,7 @@ use std::time::Instant;
 use birdhouse_chain::{Error, Height, Snapshot};
 use tokio::time::sleep;
 
-use crate::client::Client;
+use crate::client::{Client, TWEAKS_DUE};
 use crate::connection::turns::{BEHIND, FAILED, Failure, WORK_PERCENT, Work, in_turns};
 use crate::methods::tweaks;
 use crate::protocol::{TweakForm, TweakStream};
@@ -35,22 +35,22 @@ impl Drop for Ending {
 
 /// Sends streams whenever there are any, until the client has gone.
 pub(super) async fn run(service: &Arc<Service>, client: &Client) {
-    let ending = Ending::default();
     loop {
-        client.tweaks_due.notified().await;
+        client.signals.raised(TWEAKS_DUE).await;
         // Few clients have any: its state is not part of every connection's.
-        if Box::pin(send_all(service, client, &ending)).await.is_none() {
+        if Box::pin(send_all(service, client)).await.is_none() {
             return;
         }
     }
 }
 
 /// Sends the streams that wait; `None` if the client has gone.
-async fn send_all(service: &Arc<Service>, client: &Client, ending: &Ending) -> Option<()> {
+async fn send_all(service: &Arc<Service>, client: &Client) -> Option<()> {
+    let ending = Ending::default();
     loop {
         let next = client.state().tweaks.next();
         let Some(stream) = next else { return Some(()) };
-        send(service, client, stream, ending).await?;
+        send(service, client, stream, &ending).await?;
         client.state().tweaks.end();
     }
 }

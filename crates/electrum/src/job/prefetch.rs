@@ -36,7 +36,7 @@ impl Job {
         else {
             return;
         };
-        let prefetches = &self.client().prefetches;
+        let prefetches = self.client().prefetches();
         let count = confirmed.len().min(prefetches.room.available_permits());
         let permits = u32::try_from(count).unwrap_or(u32::MAX);
         let Ok(room) = Arc::clone(&prefetches.room).try_acquire_many_owned(permits) else { return };
