@@ -123,9 +123,8 @@ impl Wallet {
             Form::P2trAnnex => (ScriptBuf::new(), self.taproot_witness(cache, vin, lock, prevouts, Some(ANNEX))),
             Form::P2trScript | Form::P2trScriptOnly => (ScriptBuf::new(), self.script_witness(lock, None)),
             Form::P2trScriptOnlyAnnex => (ScriptBuf::new(), self.script_witness(lock, Some(ANNEX))),
-            Form::LaterVersion => bare(ScriptBuf::new()),
             Form::Empty => bare(Builder::new().push_opcode(op::OP_PUSHNUM_1).into_script()),
-            Form::AnyoneCanSpend | Form::NonMinimal => bare(ScriptBuf::new()),
+            Form::AnyoneCanSpend | Form::NonMinimal | Form::LaterVersion => bare(ScriptBuf::new()),
             Form::OpReturn | Form::Oversized | Form::TruncatedPush => {
                 unreachable!("coins are made of spendable outputs only")
             }
@@ -164,7 +163,9 @@ impl Wallet {
         let message = Message::from_digest(hash.to_byte_array());
         let signature = self.secp.sign_schnorr_no_aux_rand(&message, &pair.to_keypair());
         let mut witness = Witness::p2tr_key_spend(&taproot::Signature { signature, sighash_type: kind });
-        annex.into_iter().for_each(|annex| witness.push(annex));
+        if let Some(annex) = annex {
+            witness.push(annex);
+        }
         witness
     }
 
@@ -173,7 +174,9 @@ impl Wallet {
         let leaf = (leaf(lock), LeafVersion::TapScript);
         let control_block = self.script_path(lock).control_block(&leaf).expect("the leaf is the only one");
         let mut witness = Witness::from_slice(&[leaf.0.into_bytes(), control_block.serialize()]);
-        annex.into_iter().for_each(|annex| witness.push(annex));
+        if let Some(annex) = annex {
+            witness.push(annex);
+        }
         witness
     }
 
