@@ -57,8 +57,11 @@ pub(super) enum Feed {
 impl Plan {
     /// Returns what is measured, in the order of the rows.
     pub(super) fn subjects(&self) -> Vec<Subject> {
-        let of = |program: &Program| self.feeds.iter().map(|feed| Subject { program: *program, feed: *feed });
-        self.programs.iter().flat_map(of).collect()
+        let mut subjects = Vec::new();
+        for &program in &self.programs {
+            subjects.extend(self.feeds.iter().map(|&feed| Subject { program, feed }));
+        }
+        subjects
     }
 }
 
