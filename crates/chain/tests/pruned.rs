@@ -201,7 +201,7 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
     let waiting = Arc::clone(at.mempool().get(&spend).unwrap());
     assert_eq!(waiting.fee, fee);
     let [spent] = waiting.spent_outputs().collect::<Vec<_>>()[..] else { panic!("it has one input") };
-    // A wallet's coin shows its script, and its row has the value: nothing is unknown before there is undo data, either.
+    // The input shows the script of the coin, whose row has the value: nothing is unknown before there is undo data.
     let found = at.resolved(spend).unwrap().unwrap();
     assert_eq!((&found.prevouts, found.fee()), (&vec![old_coin.output.clone()], Some(fee)));
     let SpentOutput { outpoint, scripthash, value } = spent;
