@@ -10,6 +10,8 @@ use crate::world::{World, cold, event, shop_script, to_shop};
 
 /// Outputs that are made by one transaction, to be spent by as many.
 const COINS_AT_ONCE: usize = 2_000;
+/// Fee of that transaction.
+const FEE_SAT: u64 = 100_000;
 
 fn shop_hash(index: u32) -> String {
     ScriptHash::of(shop_script(0, index).as_bytes()).to_string()
@@ -232,7 +234,8 @@ fn a_restart_between_two_blocks_loses_nothing() {
 fn many_payments(world: &mut World, count: usize) {
     let lock = Lock::new(Form::P2wpkh, 990_001);
     for _ in 0..count.div_ceil(COINS_AT_ONCE) {
-        world.live.pay(&vec![Payment::to_lock(lock, 2_000); COINS_AT_ONCE]).unwrap();
+        let coin = world.live.confirmed_coins().into_iter().max_by_key(Coin::sat).unwrap();
+        world.live.pay_from(&[coin], &vec![Payment::to_lock(lock, 2_000); COINS_AT_ONCE], FEE_SAT).unwrap();
         world.live.mine().unwrap();
     }
     let coins: Vec<Coin> = world.live.confirmed_coins().into_iter().filter(|coin| coin.lock == lock).collect();
