@@ -1,7 +1,7 @@
 //! Finds out whether this process runs in a container that other machines do not reach by its own address.
 //!
 //! Docker and Podman leave a file in each container; Kubernetes names its API in the environment, and version 1 of
-//! control groups has all their names. Version 2 shows a container only the root of its own group, so it tells nothing.
+//! control groups has all their names. Version 2 shows a container only the root of its own group, which has no name.
 //! A container with the host's network has the interfaces of the host, of which at least one is a device; its own ones
 //! are pairs and bridges, which are none. LXC and systemd-nspawn run whole systems that often have an address in the
 //! local network, so they do not count.
