@@ -273,7 +273,9 @@ fn blocks_that_are_wanted_together_are_asked_of_several_peers_and_a_silent_one_d
             scope.spawn(|| {
                 let txid = block.txdata[0].compute_txid();
                 let parts = removed(at.transaction(txid));
-                parts.into_iter().for_each(|part| index.fetch_removed(part).unwrap());
+                for part in parts {
+                    index.fetch_removed(part).unwrap();
+                }
                 let hash = block.block_hash().to_string();
                 let by_twin = twin.rpc("getrawtransaction", json!([txid.to_string(), 0, hash])).unwrap();
                 assert_eq!(at.transaction(txid).unwrap().unwrap().raw.to_lower_hex_string(), by_twin);

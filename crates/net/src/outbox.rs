@@ -46,16 +46,16 @@ pub struct Outbox {
 /// The functions of a [`Framing`] by which messages leave.
 #[derive(Debug)]
 struct Wrapping {
-    put_before: fn(usize, &mut Vec<u8>),
-    put_after: fn(&mut Vec<u8>),
-    put_end: fn(CloseCode, &mut Vec<u8>),
+    before: fn(usize, &mut Vec<u8>),
+    after: fn(&mut Vec<u8>),
+    end: fn(CloseCode, &mut Vec<u8>),
 }
 
 /// Holds the [`Wrapping`] of a framing.
 struct WrappingOf<F>(PhantomData<F>);
 
 impl<F: Framing> WrappingOf<F> {
-    const WRAPPING: Wrapping = Wrapping { put_before: F::put_before, put_after: F::put_after, put_end: F::put_end };
+    const WRAPPING: Wrapping = Wrapping { before: F::put_before, after: F::put_after, end: F::put_end };
 }
 
 /// A message, framed.
@@ -113,11 +113,11 @@ impl Outbox {
     pub fn frame(&self, parts: impl AsRef<[Vec<u8>]> + IntoIterator<Item = Vec<u8>>) -> Framed {
         let bytes = parts.as_ref().iter().map(Vec::len).sum();
         let mut chunks = Chunks::default();
-        chunks.end_with(|before| (self.framing.put_before)(bytes, before));
+        chunks.end_with(|before| (self.framing.before)(bytes, before));
         for part in parts {
             chunks.add(part);
         }
-        chunks.end_with(self.framing.put_after);
+        chunks.end_with(self.framing.after);
         Framed { bytes, chunks }
     }
 
@@ -144,7 +144,7 @@ impl Outbox {
     /// Takes no more messages. Those that wait are still written, and then the end that the framing has.
     pub fn close(&self, code: CloseCode) {
         self.append(|state| {
-            state.waiting.end_with(|end| (self.framing.put_end)(code, end));
+            state.waiting.end_with(|end| (self.framing.end)(code, end));
             state.phase = Phase::Closing;
         });
     }

@@ -490,7 +490,7 @@ mod tests {
             join!(
                 async {
                     server.write_all(text).await.unwrap();
-                    server.flush().await.unwrap()
+                    server.flush().await.unwrap();
                 },
                 async {
                     client.read_exact(&mut there).await.unwrap();

@@ -20,7 +20,7 @@ fn delays(plan: &Plan, trials: &Trials) -> Table {
     let columns = [("a payment in the mempool", Unit::Seconds), ("the last of ten payments of a block", Unit::Seconds)];
     let mut table = Table::new("Delay of a notice", meaning, Layout::ServersInRows, columns);
     for (subject, trial) in trials {
-        table.push_result(&subject.title(), trial, |trial| [trial.delays.with_p99(), trial.blocks.delays.with_range()]);
+        table.push_result(subject.title(), trial, |trial| [trial.delays.with_p99(), trial.blocks.delays.with_range()]);
     }
     table
 }
@@ -30,7 +30,7 @@ fn restarts(plan: &Plan, trials: &Trials) -> Table {
     let columns = ["payments", "announced after the restart", "notices of other, earlier transactions"];
     let mut table = Table::new("Over a restart", meaning, Layout::OneServer, columns.map(|title| (title, Unit::Count)));
     for (subject, trial) in trials.iter().filter(|(subject, _)| subject.program != Program::Unwatched) {
-        table.push_result(&subject.title(), trial, |trial| {
+        table.push_result(subject.title(), trial, |trial| {
             let restart = &trial.restart;
             [restart.payments, restart.announced, restart.repeated].map(|count| Cell::count(count.into()))
         });
@@ -53,7 +53,7 @@ fn costs(plan: &Plan, trials: &Trials) -> Table {
     ];
     let mut table = Table::new("Cost of watched scripts", meaning, Layout::OneServer, columns);
     for (subject, trial) in trials {
-        table.push_result(&subject.title(), trial, |trial| {
+        table.push_result(subject.title(), trial, |trial| {
             let of_server = |value| if subject.program.asks() { Cell::number(value) } else { Cell::Nothing };
             [
                 Cell::count(trial.memory.program.own_bytes),

@@ -101,9 +101,10 @@ impl Node for Downloading {
 
     fn wait_for_update(&self, known: BlockHash, timeout: Duration) -> SourceResult<NodeUpdate> {
         let now = *self.clock.now.lock().unwrap();
-        if now < self.grows && self.grows <= now + timeout {
+        let wait = self.grows.saturating_sub(now);
+        if !wait.is_zero() && wait <= timeout {
             self.node.follow(&self.grown);
-            self.clock.advance(self.grows - now);
+            self.clock.advance(wait);
         } else if self.best_block()?.hash == known {
             self.clock.advance(timeout);
         }

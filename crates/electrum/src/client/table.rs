@@ -13,6 +13,7 @@ const FEW_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) enum Table<K, V> {
     Few(Vec<(K, V)>),
+    #[expect(clippy::box_collection, reason = "a list is half as large, and most connections have one")]
     Many(Box<HashMap<K, V>>),
 }
 

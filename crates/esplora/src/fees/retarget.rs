@@ -381,7 +381,7 @@ mod tests {
         let (start, now) = (tip - in_epoch, now as f64);
         let target = |height: usize| {
             let bits = headers[height].bits.to_consensus();
-            f64::from(bits & 0x7f_ffff) * 256_f64.powi((bits >> 24) as i32 - 3)
+            f64::from(bits & 0x7f_ffff) * 256_f64.powi(i32::from(bits.to_be_bytes()[0]) - 3)
         };
         let bounded = |ratio: f64| (ratio * 100.0 - 100.0).clamp(-75.0, 300.0);
         let previous = if start < 2016 { 0.0 } else { bounded(target(start - 2016) / target(start)) };
