@@ -193,7 +193,7 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
             if !self.make_room() {
                 return Ok(Next::Crowded);
             }
-            match poll_fn(|context| self.poll_arrival(context)).await? {
+            match poll_fn(|context| self.poll_bytes(context)).await? {
                 Some(bytes) => self.arrived(bytes),
                 None if self.due.is_some() => return Ok(Next::Slow),
                 None if self.is_asked => return Ok(Next::Unanswered),
@@ -203,7 +203,7 @@ impl<R: AsyncRead + Unpin, F: Framing> Incoming<R, F> {
     }
 
     /// Reads what comes next; `None` if it does not come in time. What is there already takes no timer.
-    fn poll_arrival(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<usize>>> {
+    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<usize>>> {
         if self.buffer.capacity() == 0 {
             self.buffer = lent::take();
         }

@@ -186,7 +186,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         }
     }
 
-    /// Says why the connection fails, if the socket takes it at once.
+    /// Sends the reason why the connection fails, if the socket takes it at once.
     fn send_alert(&mut self, context: &mut Context<'_>) {
         // Only an alert that is there: rustls must not look for records that it had seen in another buffer.
         if self.connection.wants_write()

@@ -13,8 +13,8 @@
 //! - [`relays`]: Nostr relays with their events, Birdhouse and others. [`usage`]: the CPU time and memory of a process.
 //!   [`priority`]: clients that stand for other machines. [`slow_link`]: a peer that is far away or hangs.
 //!   [`small_disk`]: a disk that becomes full. [`hooked_store`]: a store whose calls fail as a test wants.
-//!   [`relay_history`]: a checker of what clients of a relay saw. [`stream_history`]: one of what streams between relays
-//!   passed on.
+//!   [`relay_history`]: a checker of what clients of a relay saw. [`stream_history`]: one of what streams between
+//!   relays passed on.
 //! - [`postgres`]: the database of other relays; [`nostream`]: the tables of one of them.
 //! - [`browser`]: Chromium, to look at pages; [`inspection`]: its findings; [`electrum`]: a real wallet;
 //!   [`mempool_client`]: an explorer's client; [`attack`]: hostile clients.

@@ -29,7 +29,7 @@ impl Snapshot {
         let txids: Vec<Hash256> = unknown.iter().map(|(input, _)| input.previous_output.txid.to_byte_array()).collect();
         self.budget.charge_lookups(txids.len())?;
         for ((input, prevout), txnum) in unknown.iter_mut().zip(self.find_txnums(&txids)?) {
-            let (Some(script), Some(txnum)) = (shown_script(input), txnum) else { continue };
+            let (Some(script), Some(txnum)) = (script_of(input), txnum) else { continue };
             let out = TxOutNum { txnum, vout: input.previous_output.vout };
             let value = self.value_of(self.key_of(&ScriptHash::of(script.as_bytes()))?, out)?;
             **prevout = value.map(|sat| TxOut { value: Amount::from_sat(sat), script_pubkey: script });
@@ -58,7 +58,7 @@ impl Snapshot {
 
 /// The script of the output that an input spends, as the input shows it; `None` where it shows none. An input of
 /// another form than this one supposes gets a script that the output does not pay.
-fn shown_script(input: &TxIn) -> Option<ScriptBuf> {
+fn script_of(input: &TxIn) -> Option<ScriptBuf> {
     let pushes = input.script_sig.instructions().map_while(Result::ok);
     let pushes: Vec<&[u8]> = pushes
         .filter_map(|push| match push {
@@ -99,7 +99,7 @@ mod tests {
                 let script = &funded[&input.previous_output];
                 let hashes = [script.is_p2pkh(), script.is_p2sh(), script.is_p2wpkh(), script.is_p2wsh()];
                 kinds.extend(hashes.iter().position(|is_one| *is_one));
-                assert_eq!(shown_script(input).as_ref() == Some(script), hashes.contains(&true), "{script}");
+                assert_eq!(script_of(input).as_ref() == Some(script), hashes.contains(&true), "{script}");
             }
             let txid = transaction.compute_txid();
             let outputs = (0..).zip(&transaction.output);

@@ -58,14 +58,14 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         }
         match self {
             Self::Few(few) => {
-                let place = few.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
+                let index = few.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
                     if few.len() == few.capacity() {
                         few.reserve_exact(few.len().max(1));
                     }
                     few.push((key, value));
                     few.len() - 1
                 });
-                &mut few[place].1
+                &mut few[index].1
             }
             Self::Many(many) => many.entry(key).or_insert(value),
         }
@@ -75,18 +75,18 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
     pub(super) fn remove(&mut self, key: &K) -> bool {
         match self {
             Self::Few(few) => {
-                let place = few.iter().position(|(other, _)| other == key);
-                place.map(|place| few.swap_remove(place)).is_some()
+                let index = few.iter().position(|(other, _)| other == key);
+                index.map(|index| few.swap_remove(index)).is_some()
             }
             Self::Many(many) => many.remove(key).is_some(),
         }
     }
 
-    /// Calls `visit` with each key.
-    pub(super) fn each_key(&self, mut visit: impl FnMut(&K)) {
+    /// Calls a function with each key.
+    pub(super) fn each_key(&self, mut each: impl FnMut(&K)) {
         match self {
-            Self::Few(few) => few.iter().for_each(|(key, _)| visit(key)),
-            Self::Many(many) => many.keys().for_each(visit),
+            Self::Few(few) => few.iter().for_each(|(key, _)| each(key)),
+            Self::Many(many) => many.keys().for_each(each),
         }
     }
 

@@ -49,7 +49,7 @@ enum Ending {
     Disconnected,
 }
 
-/// What a connection is made of.
+/// The parts of a connection.
 pub(crate) struct Parts<F> {
     pub(crate) service: Arc<Service>,
     pub(crate) client: Arc<Client>,

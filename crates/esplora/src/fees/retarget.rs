@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    /// The compact form of a target times so many hundredths.
+    /// The compact form of a target times some hundredths.
     fn scaled(bits: u32, hundredths: u32) -> u32 {
         let mut exponent = (bits >> 24) - 1;
         let mut mantissa = u64::from(bits & 0x7f_ffff) * 256 * u64::from(hundredths) / 100;

@@ -165,7 +165,7 @@ fn half_of_the_events_are_gone_and_their_space_is_back() {
 }
 
 /// Returns a store with events of which many are gone, not compacted, and the model of them.
-/// Returns the steps in which the space of deleted events is given back beside events of so many bytes.
+/// Returns the steps in which the space of deleted events is given back beside events of this many bytes.
 fn steps(content_bytes: usize) -> u64 {
     const UNIT_BITS: u32 = 6;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

@@ -7,8 +7,8 @@
 //!
 //! Up: every durable event that matches, in the order of the log, until the peer's OK or its final refusal. The cursor
 //! is the lowest number whose event has neither. An event at which the peer ends the connection, or that it does not
-//! answer, is sent alone a few times and then set aside. After an outage the peer is asked by negentropy which of them it
-//! has.
+//! answer, is sent alone a few times and then set aside. After an outage the peer is asked by negentropy which of them
+//! it has.
 //!
 //! | file | what lives there |
 //! |---|---|

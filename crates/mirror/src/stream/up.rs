@@ -204,7 +204,7 @@ impl Up {
         self.upload.next(now)
     }
 
-    /// Returns the place of an event whose turn it is to be sent alone. Those that have come from the peer are left out.
+    /// Returns the place of an event whose turn it is to be sent alone. Those that came from the peer are left out.
     fn due_suspect(&mut self, now: Duration) -> Option<usize> {
         let came = Arc::clone(&self.leg.came);
         let left_out: Vec<Outgoing> = self.suspects.extract_if(.., |one| came.has(&one.id)).collect();

@@ -21,7 +21,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(30);
 /// Fewest looks after which a change counts.
 const LOOKS_MIN: u32 = 2;
 
-/// The times at which warnings are looked at.
+/// The times of the looks at warnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pace {
     interval: Duration,

@@ -25,7 +25,7 @@ pub(crate) fn has_inner_network() -> bool {
 /// Returns true if a file system is that of a container.
 fn is_marked(root: &Path) -> bool {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-    MARKS.iter().any(|mark| root.join(mark).exists()) || GROUPS.iter().any(|group| groups.contains(group))
+    MARKS.iter().any(|file| root.join(file).exists()) || GROUPS.iter().any(|group| groups.contains(group))
 }
 
 /// Returns true if an interface of the network is a device, such as a network card.

@@ -67,7 +67,7 @@ struct State {
     pulled: Option<u64>,
 }
 
-/// What a stand-in has noted; times are microseconds.
+/// The notes of a stand-in; times are microseconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notes {
     /// Events of its own clients.

@@ -86,8 +86,8 @@ fn streams_lose_nothing_for_a_long_time() {
     let all = Duration::from_mins(minutes);
     let volume = Volume {
         quiet: all / 3,
-        stormy: all - all / 3,
-        cut_max: Duration::from_secs(120).min(all / 5),
+        stormy: all * 2 / 3,
+        cut_max: Duration::from_mins(2).min(all / 5),
         reloads: u32::try_from(10 * minutes).unwrap(),
         kills: u32::try_from(minutes).unwrap(),
     };
@@ -499,12 +499,12 @@ impl Faults {
             sleep(Duration::from_millis(250));
             memory.push(Usage::of(pid).unwrap().own_bytes / 1024);
         }
-        let (took, of_server) = (began.elapsed(), Usage::of(pid).unwrap().cpu - of_server.cpu);
+        let (took, of_server) = (began.elapsed(), Usage::of(pid).unwrap().cpu.saturating_sub(of_server.cpu));
         let (to, offered) = (micros(replay.clock.elapsed()), replay.offered.load(Ordering::Relaxed) - offered);
         // What came last is under way.
         sleep(Duration::from_secs(1));
         let lags = lags(&replay.first.lock(), &listener.seen.lock(), from, to);
-        let of_stand_ins = own_cpu() - of_stand_ins;
+        let of_stand_ins = own_cpu().saturating_sub(of_stand_ins);
         println!(
             "{offered} events offered in {:.1} s; processor time {:.1} s, {:.0} us an event, of stand-ins and clients \
              {:.1} s",

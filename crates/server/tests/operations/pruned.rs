@@ -411,9 +411,9 @@ fn the_client_of_rust_reads_transactions_of_which_what_they_spend_is_unknown() {
         let is_known = spent.iter().all(Option::is_some);
         assert_eq!(info.fee, if is_known { taken - paid } else { Amount::ZERO }, "{txid}");
         if is_known {
-            known += 1
+            known += 1;
         } else {
-            unknown += 1
+            unknown += 1;
         }
         let script = &transaction.output[0].script_pubkey;
         let page = client.get_scripthash_txs(script, None).unwrap();

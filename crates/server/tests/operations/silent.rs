@@ -17,7 +17,7 @@ const SEEN_WITHIN: Duration = Duration::from_secs(13);
 /// Time after which the dashboard leaves a client that reads nothing; the whole conversation may last minutes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that the closing may take on a busy machine.
-const SLACK: Duration = Duration::from_secs(60);
+const SLACK: Duration = Duration::from_mins(1);
 
 /// A node that is killed refuses connections at once; one that hangs takes them and never answers.
 #[test]

@@ -1,4 +1,4 @@
-//! What clients hear of a node that is stopped, hangs or has ended: pages, wallets and REST say the same.
+//! A node that is stopped, hangs or has ended: pages, wallets and REST say the same of it.
 
 use birdhouse_testkit::Bitcoind;
 use nix::sys::signal::{Signal, kill};

@@ -1,8 +1,8 @@
 //! A second oracle: the crate `silentpayments`, a wallet's library that others wrote. It reads the key of an input,
 //! adds keys up, sends and receives. Both compute with libsecp256k1.
 //!
-//! What it leaves to its callers is done here: a coinbase, a later version of `SegWit` and a transaction without taproot
-//! outputs have no tweak, and an input that it refuses has no key. It has no bound of payments to one receiver.
+//! What it leaves to its callers is done here: a coinbase, a later version of `SegWit` and a transaction without
+//! taproot outputs have no tweak, and an input that it refuses has no key. It has no bound of payments to one receiver.
 
 use std::collections::BTreeSet;
 

@@ -19,7 +19,7 @@ pub enum Passes {
     Both,
 }
 
-/// What happened at one peer.
+/// The history of one peer.
 #[derive(Debug, Clone)]
 pub struct Peer {
     /// Direction of its stream.

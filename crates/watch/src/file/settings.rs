@@ -185,8 +185,8 @@ impl Source {
         }
     }
 
-    /// Returns a text that no other source has, for the file of notices. A scan key finds all payments of its wallet, so
-    /// its hash stands there.
+    /// Returns a text that no other source has, for the file of notices. A scan key finds all payments of its wallet,
+    /// so its hash stands there.
     pub(crate) fn mark(&self) -> String {
         match self {
             Self::SilentPayment(text) => format!("sha256:{}", const_hex::encode(Sha256::digest(text))),

@@ -166,11 +166,11 @@ impl Running {
     /// and transactions that are announced later, and only the announcement says which scripts they touched: a newer
     /// snapshot without these would count as read.
     fn again(&self) -> Option<Arc<Update>> {
-        let told = self.followed.lock().at.clone();
+        let last = self.followed.lock().at.clone();
         let newest = self.index.snapshot().ok();
-        let update = match told {
-            Some(told) => {
-                let snapshot = newest.filter(|newest| is_same_state(&told, newest)).unwrap_or(told);
+        let update = match last {
+            Some(last) => {
+                let snapshot = newest.filter(|newest| is_same_state(&last, newest)).unwrap_or(last);
                 Update { snapshot, touched: Touched::Scripts(Vec::new()) }
             }
             None => Update { snapshot: newest?, touched: Touched::Any },

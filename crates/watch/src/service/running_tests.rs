@@ -80,7 +80,7 @@ impl World {
         self.running.index.sync(&self.core).unwrap();
     }
 
-    /// Tells the updates that were held back.
+    /// Announces the updates that were held back.
     fn tell_all(&mut self) {
         while let Ok(update) = self.updates.try_recv() {
             self.running.tell(&Next::Tell(update)).unwrap();
