@@ -137,9 +137,9 @@ mod tests {
                         prop_assert_eq!(table.get_or_insert(key, value), model.entry(key).or_insert(value));
                     }
                     Step::Change(key, value) => {
-                        let (place, expected) = (table.get_mut(&key), model.get_mut(&key));
-                        prop_assert_eq!(&place, &expected);
-                        place.into_iter().chain(expected).for_each(|place| *place = value);
+                        let (held, expected) = (table.get_mut(&key), model.get_mut(&key));
+                        prop_assert_eq!(&held, &expected);
+                        held.into_iter().chain(expected).for_each(|held| *held = value);
                     }
                     Step::Remove(key) => prop_assert_eq!(table.remove(&key), model.remove(&key).is_some()),
                     Step::TakeKeys => {

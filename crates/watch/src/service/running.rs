@@ -180,8 +180,8 @@ impl Running {
 
     /// True if the index has another tip than the last update.
     pub(super) fn is_behind(&self) -> bool {
-        let told = self.followed.lock().at.as_ref().map(|told| told.tip());
-        told != self.index.snapshot().ok().map(|newest| newest.tip())
+        let last = self.followed.lock().at.as_ref().map(|last| last.tip());
+        last != self.index.snapshot().ok().map(|newest| newest.tip())
     }
 
     pub(super) fn tell(&self, next: &Next) -> Result<Left> {
