@@ -9,7 +9,7 @@
 //! `websocket/upgrade`, `registry`, `meter`, `reads`.
 //!
 //! Invariants: until its first message a connection costs one task and one socket, and has one deadline for all of
-//! PROXY header, TLS and upgrade. Later, while it waits, it holds no buffer, neither of messages nor of TLS. Memory for
+//! PROXY header, TLS and upgrade. Later, while it waits, it holds no buffer of messages. Memory for
 //! messages that are not whole, and for replies that are not taken, has a bound for all connections together; no
 //! message and no reply is copied to be framed.
 //!
@@ -37,7 +37,6 @@ mod proxy;
 mod seated;
 mod seats;
 mod tls;
-mod tls_stream;
 
 // Connections and what they cost.
 mod meter;
@@ -68,7 +67,6 @@ pub use seats::{Seat, SeatCounters, SeatCounts, Seats};
 pub use signals::{Reason, Signals};
 pub use slow_write::SlowWrite;
 pub use tls::{Certificate, CertificateError};
-pub use tls_stream::TlsStream;
 pub use unsent::{Pool, SHARE_BYTES, Unfinished, Unsent};
 pub use websocket::deflate::Compression;
 pub use websocket::frames::Frames;

@@ -11,17 +11,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::io::Io;
-use crate::tls_stream::TlsStream;
 use parking_lot::{Mutex, MutexGuard};
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
 /// Time between two checks of the files, made by handshakes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Bytes that TLS may hold back for a slow reader; what waits beyond stays in the outbox, where it is counted.
+const TLS_BUFFER_BYTES: usize = 16 * 1024;
 
 /// A certificate and its key.
 #[derive(Debug)]
@@ -125,7 +128,9 @@ impl Certificate {
 
     /// Does the server's side of a handshake.
     pub async fn accept<S: Io>(&self, socket: S) -> std::io::Result<TlsStream<S>> {
-        TlsStream::accept(self.config(Instant::now()), socket).await
+        let mut stream = TlsAcceptor::from(self.config(Instant::now())).accept(socket).await?;
+        stream.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
+        Ok(stream)
     }
 
     /// Reads changed files now, and not only at a later handshake.
