@@ -159,23 +159,4 @@ mod tests {
         let error = error("relay-addr = '127.0.0.1'");
         assert!(error.contains("relay-addr = '127.0.0.1'") && error.contains("needs a port"), "{error}");
     }
-
-    /// The parser has a bound of its own, far above what a setting nests.
-    #[test]
-    fn deep_nesting_overflows_no_stack() {
-        let nested = |depth: usize| {
-            let tables = format!("relay-url = {}0{}", "{ a = ".repeat(depth), " }".repeat(depth));
-            let dotted = format!("{}x = 1", "a.".repeat(depth));
-            let header = format!("[{}x]\ny = 1", "a.".repeat(depth));
-            [format!("relay-url = {}{}", "[".repeat(depth), "]".repeat(depth)), tables, dotted, header]
-        };
-        // The stack of a thread has 2 MiB.
-        let parsed = std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
-            for text in [20, 75, 1000, 100_000].into_iter().flat_map(nested) {
-                let error = parse::<Settings>(&text).unwrap_err().to_string();
-                assert!(error.len() > 10 && parse::<toml::Table>(&text).is_ok() == (text.len() < 2000), "{error:.200}");
-            }
-        });
-        parsed.unwrap().join().unwrap();
-    }
 }

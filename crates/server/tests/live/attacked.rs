@@ -121,6 +121,8 @@ fn visitors_are_served_while_a_stranger_attacks() {
 #[test]
 fn strangers_are_served_while_the_operators_own_clients_overload() {
     let mut world = World::start(92, LATENCY_MAX_BESIDE_MANY);
-    world.withstands("all at once, on the operator's listener", &Attack::ALL, Exposed::operator_for, ALL_AT_ONCE);
+    // The relay has one set of limits, whoever asks: its searches have their row in the other test.
+    let attacks = Attack::ALL.into_iter().filter(|attack| *attack != Attack::Searches).collect::<Vec<_>>();
+    world.withstands("all at once, on the operator's listener", &attacks, Exposed::operator_for, ALL_AT_ONCE);
     world.is_well();
 }
