@@ -16,6 +16,8 @@ use crate::streams::{fresh, publish, sent, start, status, stream, until, until_l
 
 /// Interval between events that are published meanwhile.
 const PACE: Duration = Duration::from_millis(100);
+/// Most of them: two minutes, for the waits between connections double.
+const TRIES: usize = 1200;
 
 /// Reaction of the other relay to a message.
 type Reaction = dyn Fn(&str) -> Option<Pass> + Send + Sync;
@@ -57,7 +59,7 @@ impl World {
 
     /// Publishes notes until a condition holds.
     async fn publish_until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        for _ in 0..400 {
+        for _ in 0..TRIES {
             if is_so(self) {
                 return;
             }

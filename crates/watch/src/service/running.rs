@@ -212,9 +212,9 @@ impl Running {
 /// True for snapshots with the same chain and the same unconfirmed transactions: numbers of arrivals only grow, so that
 /// equal ones of as many transactions are those of the same. They may differ in files, and in whether the mempool is
 /// known.
-fn is_same_state(told: &Snapshot, newest: &Snapshot) -> bool {
+fn is_same_state(last: &Snapshot, newest: &Snapshot) -> bool {
     let state = |at: &Snapshot| (at.tip(), at.mempool().next_arrival(), at.mempool().len());
-    state(told) == state(newest)
+    state(last) == state(newest)
 }
 
 /// Returns the seconds since 1970.
