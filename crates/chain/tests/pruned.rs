@@ -53,7 +53,7 @@ fn index_of(node: &Bitcoind, folder: &Path) -> Index {
 /// Connects a node to others that listen on ports, and waits until it knows how fast they answer.
 fn connect(node: &Bitcoind, ports: &[u16]) {
     for port in ports {
-        node.rpc("addnode", json!([format!("127.0.0.1:{port}"), "onetry"])).unwrap();
+        node.connect(*port).unwrap();
     }
     let began = Instant::now();
     let has_peers = || {
@@ -67,13 +67,6 @@ fn connect(node: &Bitcoind, ports: &[u16]) {
         assert!(began.elapsed() < PATIENCE, "the nodes never met");
         thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// Removes blocks from a node; returns the lowest height that it still has.
-fn prune(node: &Bitcoind) -> u32 {
-    node.rpc("pruneblockchain", json!([PRUNED])).unwrap();
-    let info = node.rpc("getblockchaininfo", json!([])).unwrap();
-    u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap()
 }
 
 /// The files of the node that this process has open, and that are deleted.
@@ -123,7 +116,7 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
     let at = index.snapshot().unwrap();
     // Its block file is opened, and stays open.
     has(&at, &chain.blocks()[150].txdata[0]);
-    let first_kept = prune(&node);
+    let first_kept = node.prune(PRUNED).unwrap();
     assert!(first_kept > 200, "too little was removed for this test: {first_kept}");
     assert_ne!(open_deleted_files(&node), 0);
     index.close_deleted_blocks();
@@ -258,7 +251,7 @@ fn blocks_that_are_wanted_together_are_asked_of_several_peers_and_a_silent_one_d
     let (folder, temp) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let index = index_of(&node, folder.path());
     index.build(Some(node.tip().unwrap()), &BuildOptions::modest(temp.path())).unwrap();
-    assert!(prune(&node) > 200);
+    assert!(node.prune(PRUNED).unwrap() > 200);
     index.close_deleted_blocks();
     let at = index.snapshot().unwrap();
 

@@ -6,8 +6,10 @@
 use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use bitcoin::{Block, BlockHash, consensus};
 use serde_json::{Value, json};
@@ -21,6 +23,10 @@ use crate::rpc::Rpc;
 /// The time that a start may take: after a kill the node replays blocks, and long chains take minutes.
 const START_PATIENCE: Duration = Duration::from_mins(10);
 const STOP_PATIENCE: Duration = Duration::from_mins(10);
+/// The time in which two nodes of one machine get to know each other.
+const MEET_PATIENCE: Duration = Duration::from_mins(2);
+/// Time between two looks at the peers.
+const MEET_POLL: Duration = Duration::from_millis(10);
 /// Attempts at a start: another process may take the port after it was chosen and before Core binds it.
 const PORT_ATTEMPTS: u32 = 5;
 /// The first port for servers: those below belong to known services.
@@ -166,6 +172,46 @@ impl Bitcoind {
         self.rpc("reconsiderblock", json!([hash.to_string()])).map(drop)
     }
 
+    /// Removes the files of blocks up to a height, as far as they have no later ones (`pruneblockchain`); returns
+    /// [`Self::first_kept`].
+    pub fn prune(&self, height: u32) -> Result<u32> {
+        self.rpc("pruneblockchain", json!([height]))?;
+        self.first_kept()
+    }
+
+    /// Returns the lowest height from which a pruned node has all blocks.
+    pub fn first_kept(&self) -> Result<u32> {
+        let info = self.rpc("getblockchaininfo", json!([]))?;
+        let height = info["pruneheight"].as_u64().and_then(|height| u32::try_from(height).ok());
+        height.ok_or_else(|| self.unexpected(&info))
+    }
+
+    /// Begins to connect to a node that listens on a port of this machine (`addnode`), once.
+    pub fn connect(&self, port: u16) -> Result<()> {
+        self.rpc("addnode", json!([format!("127.0.0.1:{port}"), "onetry"])).map(drop)
+    }
+
+    /// Connects as [`Self::connect`] does, and waits for a peer that offers its blocks.
+    ///
+    /// # Errors
+    /// [`Error::Start`] if there is none after two minutes.
+    pub fn meet(&self, port: u16) -> Result<()> {
+        self.connect(port)?;
+        let began = Instant::now();
+        while !self.rpc("getpeerinfo", json!([]))?.to_string().contains("\"NETWORK\"") {
+            if began.elapsed() > MEET_PATIENCE {
+                return Err(self.failed("met no peer that offers its blocks"));
+            }
+            sleep(MEET_POLL);
+        }
+        Ok(())
+    }
+
+    fn failed(&self, what: &str) -> Error {
+        let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+        Error::Start { program: "bitcoind".to_owned(), what: what.to_owned(), log }
+    }
+
     fn hash(&self, answer: &Value) -> Result<BlockHash> {
         let hash = answer.as_str().and_then(|text| text.parse().ok());
         hash.ok_or_else(|| self.unexpected(answer))
@@ -212,6 +258,23 @@ impl Bitcoind {
             child.wait(STOP_PATIENCE)?;
         }
         Ok(())
+    }
+
+    /// Stops the node's process without ending it (SIGSTOP): it takes connections and answers nothing, as one whose
+    /// disk hangs.
+    pub fn pause(&self) -> Result<()> {
+        self.signal("-STOP")
+    }
+
+    /// Lets the process go on after [`Self::pause`].
+    pub fn resume(&self) -> Result<()> {
+        self.signal("-CONT")
+    }
+
+    fn signal(&self, signal: &str) -> Result<()> {
+        let pid = self.pid().ok_or_else(|| self.failed("does not run"))?;
+        let sent = Command::new("kill").args([signal, &pid.to_string()]).status()?;
+        if sent.success() { Ok(()) } else { Err(self.failed("takes no signal")) }
     }
 
     /// Kills the node with SIGKILL. Unlike a power cut this keeps the page cache.

@@ -5,7 +5,6 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -222,18 +221,14 @@ fn transactions_that_wait_for_the_node_have_room_by_bytes() {
     // The clients of this machine share twenty times the limits of one.
     let (node, server) = limited(Limits { client_unsent_bytes: Some(10_000), ..Limits::default() });
     let mut socket = server.socket();
-    let signal = |name: &str| {
-        let sent = Command::new("kill").args([name, &node.pid().unwrap().to_string()]).status().unwrap();
-        assert!(sent.success());
-    };
-    signal("-STOP");
+    node.pause().unwrap();
     let raw = "00".repeat(50_000);
     let request = json!({ "id": 1, "method": "blockchain.transaction.broadcast", "params": [raw] });
     socket.write_all(format!("{request}\n").repeat(10).as_bytes()).unwrap();
     // Three begin before 200 000 bytes are exceeded.
     let mut socket = BufReader::new(socket);
     let replies = [(); 7].map(|()| serde_json::from_str::<Value>(&read_line(&mut socket)).unwrap());
-    signal("-CONT");
+    node.resume().unwrap();
     for reply in replies {
         assert_eq!(reply["error"]["code"], -101, "{reply}");
     }

@@ -1,7 +1,6 @@
 //! The first page beside a node that accepts calls and answers none, as one whose disk hangs; and the one size of all
 //! figures of the mempool.
 
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,12 +18,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Time of an answer for which the node was not asked.
 const PROMPT: Duration = Duration::from_secs(2);
 
-/// Stops the node's process, or lets it go on.
-fn signal(world: &World, signal: &str) {
-    let pid = world.live.node().pid().unwrap().to_string();
-    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-}
-
 /// The lines of the fee rates on the first page.
 fn fees(page: &str) -> String {
     let (_, section) = page.split_once("aria-labelledby=\"fees\"").unwrap();
@@ -37,7 +30,7 @@ fn the_first_page_has_the_last_fee_rates_of_a_silent_node() {
     let world = World::small(213);
     let before = fees(&page(&world, "/"));
     assert!(text(&before).contains("Next block"), "{before}");
-    signal(&world, "-STOP");
+    world.live.node().pause().unwrap();
     // Once the lowest rate is old, one visitor waits for the node.
     let ask = || {
         let asked = Instant::now();
@@ -51,7 +44,7 @@ fn the_first_page_has_the_last_fee_rates_of_a_silent_node() {
         seen.push(ask());
     }
     let (next, wait) = ask();
-    signal(&world, "-CONT");
+    world.live.node().resume().unwrap();
     assert!(wait < PROMPT, "the next visitor waits {wait:?}");
     seen.push((next, wait));
     for (got, wait) in seen {

@@ -147,7 +147,7 @@ impl Nodes {
     /// Connects the node with its peer over every link.
     fn connect(&self) {
         for link in &self.links {
-            self.node.rpc("addnode", json!([format!("127.0.0.1:{}", link.port()), "onetry"])).unwrap();
+            self.node.connect(link.port()).unwrap();
         }
     }
 
@@ -162,7 +162,7 @@ impl Nodes {
 
     /// The lowest height from which the node has all blocks.
     fn first_kept(&self) -> u64 {
-        self.node.rpc("getblockchaininfo", json!([])).unwrap()["pruneheight"].as_u64().unwrap()
+        self.node.first_kept().unwrap().into()
     }
 }
 

@@ -8,8 +8,6 @@ use birdhouse_testkit::asked::{about, changed};
 use birdhouse_testkit::live::Move;
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::birds::{PATIENCE, World};
@@ -50,9 +48,8 @@ fn a_hanging_node_delays_no_answer_that_needs_no_node() {
     let mut world = World::start(72, Options::default());
     some_traffic(&mut world, 5);
     world.settle("before");
-    let pid = Pid::from_raw(world.live.node().pid().unwrap().try_into().unwrap());
     let asked = about(&world.live.ledger().scripts());
-    kill(pid, Signal::SIGSTOP).unwrap();
+    world.live.node().pause().unwrap();
     let start = Instant::now();
     while start.elapsed() < STALL {
         for bird in &world.birds {
@@ -60,7 +57,7 @@ fn a_hanging_node_delays_no_answer_that_needs_no_node() {
             assert!(took < 6 * STALL, "{}: {took:?} for {} answers", bird.name, asked.len());
         }
     }
-    kill(pid, Signal::SIGCONT).unwrap();
+    world.live.node().resume().unwrap();
     some_traffic(&mut world, 3);
     world.live.mine().unwrap();
     some_traffic(&mut world, 3);

@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
-use std::process::Command;
 
 use birdhouse_testkit::client::Client;
 use serde_json::json;
@@ -34,21 +33,17 @@ fn wallets_and_rest_take_turns_to_call_the_node() {
     let envs = [("BIRDHOUSE_CONFIG", file.path().to_str().unwrap()), ("BIRDHOUSE_REST_ADDR", "127.0.0.1:0")];
     let server = Birdhouse::start_with(&node, &envs);
     let rest = server.until("serves REST", || server.port("serving the REST API"));
-    let signal = |name: &str| {
-        let sent = Command::new("kill").args([name, &node.pid().unwrap().to_string()]).status().unwrap();
-        assert!(sent.success());
-    };
     let waiting = || {
         let page = server.get("/metrics").body;
         page.contains("birdhouse_waiting_clients{resource=\"node\"} 1\n").then_some(())
     };
     let mut wallet = server.client();
-    signal("-STOP");
+    node.pause().unwrap();
     let request = json!({ "id": 1, "method": "blockchain.transaction.broadcast", "params": ["00"] });
     wallet.send_line(request.to_string().as_bytes()).unwrap();
     let mut socket = TcpStream::connect(("127.0.0.1", rest)).unwrap();
     socket.write_all(b"POST /tx HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n00").unwrap();
     server.until("one of them waits", waiting);
-    signal("-CONT");
+    node.resume().unwrap();
     assert_eq!(wallet.answer().unwrap()["error"]["code"], 1);
 }

@@ -74,18 +74,12 @@ impl World {
 
     /// Lets the node remove old blocks.
     fn prune(&mut self) {
-        self.node.rpc("pruneblockchain", json!([PRUNED])).unwrap();
-        let info = self.node.rpc("getblockchaininfo", json!([])).unwrap();
-        self.first_kept = u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap();
+        self.first_kept = self.node.prune(PRUNED).unwrap();
         assert!(self.first_kept > 200);
     }
 
     fn connect(&self) {
-        self.node.rpc("addnode", json!([format!("127.0.0.1:{}", self.peer_port), "onetry"])).unwrap();
-        self.server.until("sees the node meet its peer", || {
-            let peers = self.node.rpc("getpeerinfo", json!([])).unwrap();
-            peers.to_string().contains("\"NETWORK\"").then_some(())
-        });
+        self.node.meet(self.peer_port).unwrap();
     }
 
     /// The last transactions of removed blocks, with their blocks.
@@ -143,9 +137,8 @@ fn a_running_server_says_that_the_node_has_deleted_the_next_block_and_goes_on_on
     }
     world.chain.submit_to(&world.node).unwrap();
     // As an automatic target would have it.
-    world.node.rpc("pruneblockchain", json!([indexed + 400])).unwrap();
-    let first = world.node.rpc("getblockchaininfo", json!([])).unwrap()["pruneheight"].as_u64().unwrap();
-    assert!(first > u64::from(indexed) + 1, "{first}");
+    let first = world.node.prune(indexed + 400).unwrap();
+    assert!(first > indexed + 1, "{first}");
     world.server.signal(Signal::SIGCONT);
 
     let lost = format!("has lost block {} and all others below {first}", indexed + 1);
@@ -187,8 +180,7 @@ fn a_derived_index_whose_blocks_are_gone_holds_no_deletion_back() {
         world.chain.mine(1);
     }
     world.chain.submit_to(&world.node).unwrap();
-    let first = || world.node.rpc("getblockchaininfo", json!([])).unwrap()["pruneheight"].as_u64().unwrap();
-    world.server.until("deletes blocks", || (first() > u64::from(world.first_kept)).then_some(()));
+    world.server.until("deletes blocks", || (world.node.first_kept().unwrap() > world.first_kept).then_some(()));
     let derived = &world.server.ctl_json(&["status"])["derived"][0];
     assert!(derived["blocks"] == 0 && derived["failure"].is_string(), "{derived}");
 }

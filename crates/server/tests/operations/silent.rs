@@ -25,16 +25,14 @@ fn health_sees_a_node_that_hangs_and_that_it_is_back() {
     let node = node();
     let server = Birdhouse::start(&node);
     server.until("is healthy", || (server.get("/health").status == 200).then_some(()));
-    let pid = node.pid().unwrap().to_string();
-    let signal = |signal: &str| assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-    signal("-STOP");
+    node.pause().unwrap();
     let began = Instant::now();
     let said = server.until("sees the silence", || {
         let health = server.get("/health");
         (health.status == 503).then_some(health.body)
     });
     let seen = began.elapsed();
-    signal("-CONT");
+    node.resume().unwrap();
     assert!(said.contains("unreachable"), "{said}");
     assert!(seen <= SEEN_WITHIN, "{seen:?}");
     server.until("is healthy again", || (server.get("/health").status == 200).then_some(()));

@@ -1,8 +1,5 @@
 //! A node that is stopped, hangs or has ended: pages, wallets and REST say the same of it.
 
-use birdhouse_testkit::Bitcoind;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::downloading::whole_answer;
@@ -35,10 +32,6 @@ fn said(server: &Birdhouse) -> Said {
     }
 }
 
-fn signal(node: &Bitcoind, signal: Signal) {
-    kill(Pid::from_raw(node.pid().unwrap().try_into().unwrap()), signal).unwrap();
-}
-
 #[test]
 fn pages_wallets_and_rest_say_that_the_node_is_silent_until_it_answers_again() {
     let mut node = node();
@@ -53,10 +46,10 @@ fn pages_wallets_and_rest_say_that_the_node_is_silent_until_it_answers_again() {
     server.until("is healthy", serving);
     assert_eq!(said(&server), NOWHERE);
 
-    signal(&node, Signal::SIGSTOP);
+    node.pause().unwrap();
     server.until("says that the node hangs", || says(EVERYWHERE));
     assert_eq!(health().1["status"], "node unreachable");
-    signal(&node, Signal::SIGCONT);
+    node.resume().unwrap();
     // The server is healthy at once, and its clients see no notice come and go.
     server.until("is healthy again", serving);
     server.until("says nothing any more", || says(NOWHERE));

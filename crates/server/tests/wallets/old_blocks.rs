@@ -62,16 +62,10 @@ impl World {
         let ops = format!("127.0.0.1:{}", free_port().unwrap());
         let flags = [format!("--ops-addr={ops}"), format!("--prefetch-removed-blocks={prefetch}")];
         let server = serve(&node, Home::Temporary, &flags.each_ref().map(String::as_str));
-        node.rpc("pruneblockchain", json!([chain.height()])).unwrap();
-        let first = node.rpc("getblockchaininfo", json!([])).unwrap()["pruneheight"].as_u64().unwrap();
-        assert!(first > u64::from(last_old), "{first} {last_old}");
+        let first = node.prune(chain.height()).unwrap();
+        assert!(first > last_old, "{first} {last_old}");
         let link = SlowLink::open(port, round_trip).unwrap();
-        node.rpc("addnode", json!([format!("127.0.0.1:{}", link.port()), "onetry"])).unwrap();
-        let began = Instant::now();
-        while !node.rpc("getpeerinfo", json!([])).unwrap().to_string().contains("\"NETWORK\"") {
-            assert!(began.elapsed() < PATIENCE, "the nodes never met");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        node.meet(link.port()).unwrap();
         Self { server, ops, _node: node, _peer: peer }
     }
 

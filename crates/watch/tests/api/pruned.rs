@@ -72,7 +72,7 @@ fn answers_about_many_removed_blocks_are_whole_at_the_first_request() {
     for mined in &world.live.ledger().chain()[1..] {
         peer.submit(0, &mined.block).unwrap();
     }
-    world.connect(port);
+    world.live.node().meet(port).unwrap();
 
     // One transaction whose inputs were funded by as many blocks.
     let spent = world.server.json(&format!("/tx/{spending}"));

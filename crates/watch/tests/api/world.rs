@@ -262,26 +262,9 @@ impl World {
         self.sync();
         let index = &self.server.index;
         index.catch_up_derived(&AtomicBool::new(false)).unwrap();
-        let node = self.live.node();
-        node.rpc("pruneblockchain", json!([self.live.ledger().height() - 300])).unwrap();
-        let info = node.rpc("getblockchaininfo", json!([])).unwrap();
+        let first = self.live.node().prune(self.live.ledger().height() - 300).unwrap();
         index.close_deleted_blocks();
-        u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap()
-    }
-
-    /// Connects the node to another one that listens on a port.
-    pub(crate) fn connect(&self, port: u16) {
-        let node = self.live.node();
-        node.rpc("addnode", json!([format!("127.0.0.1:{port}"), "onetry"])).unwrap();
-        let has_peer = || {
-            let peers = node.rpc("getpeerinfo", json!([])).unwrap();
-            peers.as_array().unwrap().iter().any(|peer| peer["servicesnames"].to_string().contains("\"NETWORK\""))
-        };
-        let began = Instant::now();
-        while !has_peer() {
-            assert!(began.elapsed() < PATIENCE, "the nodes never met");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        first
     }
 
     pub(crate) fn sync(&self) {

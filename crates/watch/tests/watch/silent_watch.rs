@@ -158,7 +158,7 @@ fn a_silent_payment_in_a_removed_block_is_told_once_its_block_is_fetched() {
         // A restart forgets neither the payment nor the fault.
         assert!(world.restart().is_empty() && world.look().is_empty());
     }
-    world.connect(port);
+    world.live.node().meet(port).unwrap();
     let parts = world.engine.as_ref().unwrap().wanted();
     assert_eq!(parts.iter().map(|part| part.block).collect::<Vec<_>>(), [block]);
     for part in parts {

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::BlockSource;
 use birdhouse_chain::{BuildOptions, DerivedIndex, Index, Profile, Secret, Touched, TweakDetail, Tweaks, Update};
@@ -17,14 +16,12 @@ use birdhouse_testkit::{Bitcoind, Options};
 use birdhouse_watch::{Engine, Notice, State, WatchFile};
 use bitcoin::Network;
 use bitcoin::constants::genesis_block;
-use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 
 use crate::naive::short;
 
-const PATIENCE: Duration = Duration::from_mins(1);
 const TINY: Size = Size { blocks: 3, block_txs: 2, scripts_per_form: 1, busy: &[] };
 
 pub(crate) struct World {
@@ -92,26 +89,9 @@ impl World {
         self.live.mine_empty(900).unwrap();
         self.index.sync(&self.core).unwrap();
         self.index.catch_up_derived(&AtomicBool::new(false)).unwrap();
-        let node = self.live.node();
-        node.rpc("pruneblockchain", json!([self.live.ledger().height() - 300])).unwrap();
-        let info = node.rpc("getblockchaininfo", json!([])).unwrap();
+        let first = self.live.node().prune(self.live.ledger().height() - 300).unwrap();
         self.index.close_deleted_blocks();
-        u32::try_from(info["pruneheight"].as_u64().unwrap()).unwrap()
-    }
-
-    /// Connects the node to another one that listens on a port.
-    pub(crate) fn connect(&self, port: u16) {
-        let node = self.live.node();
-        node.rpc("addnode", json!([format!("127.0.0.1:{port}"), "onetry"])).unwrap();
-        let has_peer = || {
-            let peers = node.rpc("getpeerinfo", json!([])).unwrap();
-            peers.as_array().unwrap().iter().any(|peer| peer["servicesnames"].to_string().contains("\"NETWORK\""))
-        };
-        let began = Instant::now();
-        while !has_peer() {
-            assert!(began.elapsed() < PATIENCE, "the nodes never met");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        first
     }
 
     /// Keeps an index of silent payments.

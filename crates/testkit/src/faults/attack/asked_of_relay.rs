@@ -10,7 +10,7 @@ use crate::events::corpus::sign::{Draft, People, sign};
 
 /// Large events that the relay stores before attacks begin.
 const STORED: u64 = 256;
-/// The word that their text repeats, and how often: 126 kB.
+/// The words that a text repeats, and how often: 126 kB.
 const WORDS: &str = "owl nest ";
 const REPEATED: usize = 14_000;
 /// Time of the first event.
