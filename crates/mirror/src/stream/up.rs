@@ -236,10 +236,12 @@ impl Up {
     /// Takes the next events.
     async fn read(&mut self, peer: &Peer, page: PublishedPage, now: Duration) -> Result<(), String> {
         let (mut dated, mut events) = (Vec::new(), Vec::new());
-        let set_aside = self.leg.cursors.get(&self.leg.key).set_aside;
+        let set_aside = self.leg.cursors.get(&self.leg.key).set_aside.into_iter().map(|one| one.id);
+        let set_aside: HashSet<String> = set_aside.collect();
+        let is_set_aside = |id: &EventId| !set_aside.is_empty() && set_aside.contains(&id.to_string());
         for Published { seq, event } in page.events {
             let outgoing = Outgoing { id: event.id, json: event.to_json() };
-            if !self.goes(&event, &outgoing) || set_aside.iter().any(|one| one.id == event.id.to_string()) {
+            if !self.goes(&event, &outgoing) || is_set_aside(&event.id) {
                 continue;
             }
             self.undecided.add(event.id, seq);
