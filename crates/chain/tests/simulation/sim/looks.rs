@@ -46,11 +46,11 @@ impl Sim {
     pub(super) fn disagreement(&self) -> Option<String> {
         let index = self.index.lock().clone()?;
         let snapshot = index.snapshot().ok()?;
+        let waiting = index.waiting().map(|waiting| waiting.to_string());
         let world = self.world.lock();
         let best = world.node.best_block(&world.tree);
         let ours: BTreeSet<&Txid> = snapshot.mempool().txids().collect();
         let theirs: BTreeSet<&Txid> = world.node.pool.txs.iter().map(|known| &known.txid).collect();
-        let waiting = index.waiting().map(|waiting| waiting.to_string());
         let is_equal = snapshot.tip() == best && ours == theirs && waiting.is_none();
         (!is_equal).then(|| {
             let (tip, more) = (snapshot.tip().height, ours.difference(&theirs).count());
@@ -113,6 +113,7 @@ impl Sim {
     pub(super) fn look_behind(&self, now: Duration, since: Duration, tip: Option<BlockNumber>) {
         let Some(index) = self.index.lock().clone() else { return };
         let Ok(snapshot) = index.snapshot() else { return };
+        let waiting = index.waiting().map(|waiting| waiting.kind());
         let world = self.world.lock();
         let found = world.tree.find(&snapshot.tip().hash).unwrap_or(GENESIS);
         let Some(tip) = tip else {
@@ -130,7 +131,6 @@ impl Sim {
         if now < since + BEHIND {
             return;
         }
-        let waiting = index.waiting().map(|waiting| waiting.kind());
         let lag = world.node.behind.map(|behind| behind.lag);
         let standing = world.node.standing.get(&tip).copied();
         let is_down = world.now < world.node.down_until || world.node.flaky > 0;

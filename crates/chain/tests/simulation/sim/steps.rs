@@ -91,10 +91,11 @@ impl Sim {
         let Some(index) = self.index.lock().clone() else { return };
         for txid in wanted {
             let admitted = index.admit(self, txid);
+            let is_waiting = index.waiting().is_some();
             let world = self.world.lock();
             let has_room = world.node.is_healthy(world.now) && self.state.lock().reads_heal_at.is_none();
             let Ok(snapshot) = index.snapshot() else { return };
-            let is_in_sync = snapshot.tip() == world.node.best_block(&world.tree) && index.waiting().is_none();
+            let is_in_sync = snapshot.tip() == world.node.best_block(&world.tree) && !is_waiting;
             if has_room && is_in_sync && world.node.pool.has(&txid) {
                 let refused = match admitted {
                     Ok(true) => snapshot.mempool().get(&txid).is_none().then(|| "it is not in the mempool".to_owned()),
