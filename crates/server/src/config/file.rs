@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, SeqAccess, Visitor};
 
-use super::renamed;
 use super::values::socket_addr;
+use super::{SECRETS, renamed};
 
 /// Parses the text of a configuration file.
 ///
@@ -21,12 +21,23 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
 }
 
 fn explain(text: &str, error: &toml::de::Error) -> Error {
+    let line = error.span().map_or(0, |span| text[..span.start].matches('\n').count());
+    if let Some(setting) = secret_at(text, line) {
+        return anyhow!("line {}: write {setting} once, as a text in quotes: {setting} = \"...\"", line + 1);
+    }
     let Some(Unknown { what, name, allowed }) = Unknown::parse(error.message()) else {
         return anyhow!("{}", error.to_string().trim_end());
     };
     let hint = renamed::hint(name, &allowed).unwrap_or_else(|| format!("use one of {}", allowed.join(", ")));
-    let line = error.span().map_or(0, |span| text[..span.start].matches('\n').count() + 1);
-    anyhow!("line {line}: unknown {what} {name:?}; {hint}")
+    anyhow!("line {}: unknown {what} {name:?}; {hint}", line + 1)
+}
+
+/// Returns the setting of a line, counted from 0, if its value is a secret, which the parser's message would repeat. It
+/// cannot be an unknown setting, and each of them is a text.
+fn secret_at(text: &str, line: usize) -> Option<&'static str> {
+    let (key, _) = text.lines().nth(line)?.split_once('=')?;
+    let key = key.trim().trim_matches(['"', '\'']);
+    SECRETS.iter().filter_map(|(_, flag)| flag.strip_prefix("--")).find(|setting| *setting == key)
 }
 
 /// An unknown name, and the names that serde expected in its place.
@@ -103,6 +114,7 @@ mod tests {
         #[serde(deserialize_with = "addr")]
         relay_addr: Option<SocketAddr>,
         relay_private_messages: Option<Readers>,
+        rpc_password: Option<String>,
         limits: Limits,
     }
 
@@ -115,6 +127,27 @@ mod tests {
 
     fn error(text: &str) -> String {
         parse::<Settings>(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn no_message_repeats_a_secret() {
+        let forms = [
+            "12345678",
+            "hunter2",
+            "\"12345678",
+            "[\"12345678\"]",
+            "{ is = \"hunter2\" }",
+            "\"12345678\" \"hunter2\"",
+            "\"1\"\nrpc-password = \"12345678\"",
+        ];
+        for form in forms {
+            let message = error(&format!("relay-url = []\nrpc-password = {form}\n"));
+            assert!(
+                message.starts_with("line ") && message.contains(": write rpc-password once, as a text in quotes"),
+                "{form}: {message}"
+            );
+            assert!(!message.contains("1234") && !message.contains("hunter"), "{form}: {message}");
+        }
     }
 
     #[test]
