@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
@@ -107,9 +107,13 @@ fn proxy_to(relay: u16) -> (SocketAddr, thread::JoinHandle<Vec<u8>>) {
         client.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
         let server = TcpStream::connect(("127.0.0.1", relay)).unwrap();
         let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-        let up = thread::spawn(move || std::io::copy(&mut from, &mut to));
+        let up = thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut to);
+            // Else the relay would hold the connection until it is idle for too long.
+            let _ = to.shutdown(Shutdown::Both);
+        });
         let _ = std::io::copy(&mut &server, &mut &client);
-        let _ = client.shutdown(std::net::Shutdown::Both);
+        let _ = client.shutdown(Shutdown::Both);
         let _ = up.join();
         name
     });
