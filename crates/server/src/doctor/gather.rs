@@ -16,13 +16,14 @@ use birdhouse_node::{
 };
 use birdhouse_store::{SegmentOptions, SegmentStore, Store as _};
 use birdhouse_watch::WatchFile;
+use birdhouse_watch::channel::{Channels, Clock, Refused, Surroundings};
 use bitcoin::{BlockHash, Network};
 use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
 
 use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Plugin, Port, PortState, Store};
 use crate::cluster::follow;
-use crate::config::{Options, ProfileName, secrets};
+use crate::config::{Options, ProfileName, secrets, watch_files};
 use crate::index::derived::{KINDS, Kind};
 use crate::index::{build_space, lean_refusal, setup};
 use crate::operator::DAMAGED;
@@ -394,12 +395,23 @@ fn open_store(
     Ok((Arc::new(store), bytes))
 }
 
-/// Reads and checks the watch file, its rights included.
+/// Reads and checks the watch file, its rights and its channels included; connects to nobody.
 fn watches(options: &Options) -> Option<Result<String, String>> {
     let (path, network) = (options.watch_file().ok()?, app::network(options).ok()?);
     match WatchFile::read(&path, network) {
         Ok(None) => None,
         Ok(Some(file)) => {
+            let key_file = options.data_dir().ok()?.join(watch_files::KEY);
+            let surroundings = Surroundings {
+                refused: Refused::default(),
+                key_file,
+                relay: None,
+                relay_sockets: Vec::new(),
+                clock: Clock::system(),
+            };
+            if let Err(error) = Channels::new(surroundings).open_all(&file) {
+                return Some(Err(format!("failed to read {}: {error}", path.display())));
+            }
             let (watches, channels) = (file.watches.len(), file.channels.len());
             Some(Ok(format!("{watches} watches and {channels} channels, readable for this user alone")))
         }

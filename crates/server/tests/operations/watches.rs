@@ -100,6 +100,12 @@ fn a_payment_to_a_watched_wallet_is_told_and_kept_over_a_restart() {
     let (done, said) = server.run("watch", &["export"]);
     assert!(!done && said.contains("chmod 600"), "{said}");
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let good = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{good}\n[[channel]]\nname = \"hook\"\nkind = \"webhook\"\nurl = \"https://example.org\"\nsecrets = [\"hunter2\"]\n"))
+        .unwrap();
+    let (_, found) = server.run("doctor", &[]);
+    assert!(found.contains("channel \"hook\"") && !found.contains("hunter2"), "{found}");
+    fs::write(&file, good).unwrap();
 
     // A private key is refused by its name, and a scan key on the command line.
     let (done, said) = server.run("watch", &["add", "w", TPRV]);

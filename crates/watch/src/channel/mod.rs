@@ -23,4 +23,4 @@ pub use birdhouse_dial::{AskNode, Refused, RefusedAddress, Resolver, SystemResol
 pub use clock::Clock;
 pub use message::{Channel, Message, Outcome, Priority};
 pub use nostr::OwnRelay;
-pub use open::{Channels, Surroundings};
+pub use open::{Channels, OpenChannel, Surroundings};

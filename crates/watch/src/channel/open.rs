@@ -14,7 +14,7 @@ use super::nostr::{Identity, Nostr, OwnRelay, Sender};
 use super::ntfy::Ntfy;
 use super::secret::Secret;
 use super::webhook::Webhook;
-use crate::file::{ChannelKind, ChannelSettings};
+use crate::file::{ChannelKind, ChannelName, ChannelSettings, WatchFile};
 
 /// Everything that channels need of the server.
 pub struct Surroundings {
@@ -28,6 +28,14 @@ pub struct Surroundings {
     pub relay_sockets: Vec<SocketAddr>,
     /// The clock.
     pub clock: Clock,
+}
+
+/// A channel and its name.
+pub struct OpenChannel {
+    /// Its name in the file.
+    pub name: ChannelName,
+    /// The channel.
+    pub channel: Arc<dyn Channel>,
 }
 
 /// Opens channels.
@@ -49,6 +57,18 @@ impl Channels {
         let guard = Arc::new(guard);
         let sender = Sender::new(Arc::clone(&guard), clock.clone(), Identity::new(key_file), relay);
         Self { guard, clock, sender: Arc::new(sender) }
+    }
+
+    /// Opens the channels of a file.
+    ///
+    /// # Errors
+    /// The first channel that cannot be opened, by name, and the reason.
+    pub fn open_all(&self, file: &WatchFile) -> Result<Vec<OpenChannel>, String> {
+        let open = |settings: &ChannelSettings| match self.open(settings) {
+            Ok(channel) => Ok(OpenChannel { name: settings.name.clone(), channel }),
+            Err(why) => Err(format!("channel \"{}\": {why}", settings.name)),
+        };
+        file.channels.iter().map(open).collect()
     }
 
     /// Opens a channel: checks its settings, and connects to nothing.

@@ -22,7 +22,7 @@ use tokio::task::AbortHandle;
 use self::lane::Lane;
 use self::schedule::Schedule;
 use self::tools::Tools;
-use crate::channel::{Channel, Clock, Message, Outcome};
+use crate::channel::{Clock, Message, OpenChannel, Outcome};
 use crate::error::Result;
 use crate::file::ChannelName;
 use crate::state::{ChannelRecord, State};
@@ -31,14 +31,6 @@ pub use crate::state::Failure;
 pub use render::render;
 pub use status::ChannelStatus;
 pub use tools::Render;
-
-/// A channel and its name.
-pub struct OpenChannel {
-    /// Its name in the file.
-    pub name: ChannelName,
-    /// The channel.
-    pub channel: Arc<dyn Channel>,
-}
 
 /// The outboxes of all channels. Dropping it ends their tasks.
 pub struct Outbox {

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::channel::{Channels, Priority, Refused, Surroundings};
+use crate::channel::{Channel, Channels, Priority, Refused, Surroundings};
 use crate::file::{ChannelKind, ChannelSettings, WatchName};
 use crate::notice::{Amounts, Notice, NoticeId, NoticeKind};
 use crate::state::{self, Routed};

@@ -6,11 +6,11 @@ use parking_lot::RwLock;
 
 use super::running::{Running, SERVER, now};
 use super::watches::{Inner, Watches};
-use crate::channel::{Clock, Message, Outcome};
+use crate::channel::{Clock, Message, OpenChannel, Outcome};
 use crate::error::{Error, Result};
-use crate::file::{ChannelName, ChannelSettings, WatchFile, WatchName};
+use crate::file::{ChannelName, WatchFile, WatchName};
 use crate::notice::{Notice, NoticeId, NoticeKind};
-use crate::outbox::{OpenChannel, Outbox, Render, render};
+use crate::outbox::{Outbox, Render, render};
 
 impl Watches {
     /// Sends a test message to a channel now, before what waits in its outbox. Waits for the other side, so it may not
@@ -44,11 +44,7 @@ impl Inner {
     /// Opens the channels of a file.
     pub(super) fn open_channels(&self, file: &WatchFile) -> Result<Vec<OpenChannel>> {
         let Some(channels) = self.delivery.get() else { return Ok(Vec::new()) };
-        let open = |settings: &ChannelSettings| match channels.open(settings) {
-            Ok(channel) => Ok(OpenChannel { name: settings.name.clone(), channel }),
-            Err(why) => Err(Error::File(format!("channel \"{}\": {why}", settings.name))),
-        };
-        file.channels.iter().map(open).collect()
+        channels.open_all(file).map_err(Error::File)
     }
 
     /// Replaces the outboxes. A channel that was disabled is tried again.
