@@ -46,11 +46,13 @@ impl NodeWatch {
         let answer = node.best_block();
         let ours = index.snapshot().ok().map(|snapshot| snapshot.tip().hash);
         let now = Instant::now();
+        if answer.is_ok() {
+            index.note_node_answer();
+        }
         let mut state = self.0.lock();
         match answer {
             Err(_) => state.has_failed = true,
             Ok(tip) => {
-                index.note_node_answer();
                 let behind_since = state.behind_since.unwrap_or(now);
                 let is_behind = ours != Some(tip.hash);
                 if !is_behind && !state.was_ready {

@@ -16,9 +16,9 @@ use crate::engine::{Engine, WatchView};
 use crate::error::Result;
 use crate::file::{ChannelName, WatchFile, WatchName};
 use crate::limits::API_STREAM_LAG_MAX;
-use crate::notice::{Notice, NoticeKind};
+use crate::notice::{Health, Notice, NoticeKind};
 use crate::outbox::{ChannelStatus, Outbox};
-use crate::state::{Changes, Routed, State};
+use crate::state::{Routed, State};
 use crate::wallet::Position;
 
 /// Watch of notices of the server itself.
@@ -113,13 +113,12 @@ impl Running {
         self.changed.notify_one();
     }
 
-    /// Appends a notice that is about no transaction.
-    pub(super) fn append(&self, kind: NoticeKind, channels: Vec<ChannelName>) -> Result<()> {
-        let notice = Notice::apart(WatchName::new(SERVER), kind, now());
-        let mut routed = [Routed { notice, channels }];
-        self.state.commit(&mut routed, &Changes::default())?;
-        let [Routed { notice, .. }] = routed;
-        self.announce(notice.seq);
+    /// Appends a notice of the server's own state, and keeps what it is about until its end.
+    pub(super) fn append(&self, about: &str, health: Health, channels: Vec<ChannelName>) -> Result<()> {
+        let notice = Notice::apart(WatchName::new(SERVER), NoticeKind::Health(health.clone()), now());
+        let mut routed = Routed { notice, channels };
+        self.state.commit_warning(&mut routed, about, &health)?;
+        self.announce(routed.notice.seq);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Opens the file and the state, reads the file again, and lends both.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +15,7 @@ use super::status::WatchStatus;
 use crate::channel::{Channels, Surroundings};
 use crate::error::{Error, Result};
 use crate::file::{HealthSettings, WatchFile};
-use crate::notice::{Health, Notice, NoticeKind};
+use crate::notice::{Health, Notice};
 use crate::state::State;
 
 /// All watches of a server. Clones share them.
@@ -171,14 +172,24 @@ impl Watches {
         self.running().map_or(Ok(Vec::new()), |running| running.state.notices(from_seq, count))
     }
 
-    /// Appends a change of the server's own state, for the channels that the file names for it.
+    /// Appends a change of the server's own state, for the channels that the file names for it, and keeps what it is
+    /// about until its end is told.
     ///
     /// # Errors
-    /// Failures of the file of notices.
-    pub fn tell_health(&self, health: Health) -> Result<()> {
+    /// Failures of the file of notices. Nothing is appended then.
+    pub fn tell_health(&self, about: &str, health: Health) -> Result<()> {
         let Some(running) = self.running() else { return Ok(()) };
         let channels = running.file.read().health.channels.clone();
-        if channels.is_empty() { Ok(()) } else { running.append(NoticeKind::Health(health), channels) }
+        if channels.is_empty() { Ok(()) } else { running.append(about, health, channels) }
+    }
+
+    /// Returns the troubles of the server that were told and whose end was not, by what they are about. A process that
+    /// ended meanwhile leaves them to the next one.
+    ///
+    /// # Errors
+    /// Damage, and failures of the disk.
+    pub fn standing_health(&self) -> Result<BTreeMap<String, Health>> {
+        self.running().map_or_else(|| Ok(BTreeMap::new()), |running| running.state.warnings())
     }
 
     /// Returns the state of all watches.

@@ -8,7 +8,9 @@ pub(crate) mod labels;
 mod log;
 mod outbox;
 mod records;
+mod warnings;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
 
 use crate::error::{Error, Result};
 use crate::file::{ChannelName, WatchName};
-use crate::notice::Notice;
+use crate::notice::{Health, Notice};
 
 pub use outbox::Failure;
 pub(crate) use outbox::{Attempts, ChannelRecord, Entry, Fate, Head, Pending, Queue, Waiting};
@@ -70,6 +72,7 @@ impl State {
             records::create(transaction)?;
             invoices::create(transaction)?;
             labels::create(transaction)?;
+            warnings::create(transaction)?;
             outbox::create(transaction)
         })?;
         Ok(state)
@@ -112,6 +115,19 @@ impl State {
             append(transaction, routed)?;
             records::apply(transaction, changes)
         })
+    }
+
+    /// Commits the notice of a warning of the server, or of its end, and sets its position and id.
+    pub(crate) fn commit_warning(&self, routed: &mut Routed, about: &str, health: &Health) -> Result<()> {
+        self.write(|transaction| {
+            append(transaction, std::slice::from_mut(routed))?;
+            warnings::put(transaction, about, health)
+        })
+    }
+
+    /// The warnings of the server that are announced and whose end is not, by what they are about.
+    pub(crate) fn warnings(&self) -> Result<BTreeMap<String, Health>> {
+        self.read(warnings::all)?
     }
 
     /// Runs changes as one transaction, durable when this returns.
