@@ -13,6 +13,7 @@ use birdhouse_chain::{BuildOptions, Error, Height, Index, Profile, ScriptHash, S
 use birdhouse_node::{Auth, BlockFiles, CoreNode, FETCH_FLOOR_BYTES, Fetching, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::bitcoind::free_port;
+use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::slow_link::SlowLink;
 use birdhouse_testkit::tx::{Coin, Payment};
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
@@ -26,11 +27,21 @@ use serde_json::json;
 const BLOCKS: u32 = 700;
 /// Height up to which the node is asked to remove blocks.
 const PRUNED: u32 = 400;
+/// Inputs of one transaction, more than those of a block whose outputs are looked up where there is undo data.
+const MANY_INPUTS: u32 = 129;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn chain() -> ChainBuilder {
     let mut chain = ChainBuilder::new(4802);
     mix::mature(&mut chain);
+    // Inputs of taproot show no script.
+    let many = |number| Payment::to_lock(Lock::new(Form::P2tr, 7000 + number), 2000);
+    let funding = chain.pay(&(0..MANY_INPUTS).map(many).collect::<Vec<_>>());
+    chain.mine(2);
+    let is_own = |coin: &&Coin| coin.outpoint.txid == funding && coin.lock.form == Form::P2tr;
+    let coins: Vec<Coin> = chain.coins().filter(is_own).cloned().collect();
+    chain.spend(&coins, &[Payment::to_lock(Lock::new(Form::P2wpkh, 1), 200_000)]);
+    chain.mine(1);
     while chain.height() < BLOCKS {
         mix::random_traffic(&mut chain, 8, 6);
         chain.mine(1);
@@ -178,6 +189,18 @@ fn removed_blocks_are_fetched_once_and_the_mempool_does_without() {
         known += usize::from(is_kept);
     }
     assert!((1..several.input.len()).contains(&known), "{known} of {}", several.input.len());
+
+    // However many inputs it has.
+    let wide = by_txid.values().find(|found| found.input.len() == MANY_INPUTS as usize).unwrap();
+    index.fetch_removed(removed_part(&at, wide).unwrap()).unwrap();
+    for part in parts_of(wide).into_values() {
+        index.fetch_removed(part).unwrap();
+    }
+    let found = at.resolved(wide.compute_txid()).unwrap().unwrap();
+    for (vin, input) in wide.input.iter().enumerate() {
+        let funding = by_txid[&input.previous_output.txid];
+        assert_eq!(found.prevout(vin), Some(&funding.output[input.previous_output.vout as usize]), "input {vin}");
+    }
 
     // The mempool spends an output of a removed block: its value and script come from the node's own list.
     let is_old = |coin: &&Coin| coin.spendable_from < first_kept && coin.output.script_pubkey.is_p2wpkh();

@@ -15,7 +15,7 @@ use crate::names::{Hash256, ScriptHash, ScriptKey};
 use crate::rows::{Kind, TxOutNum};
 use crate::state::Snapshot;
 
-/// The most outputs of one transaction that are searched for in rows.
+/// The most outputs of one transaction that are searched for in rows: its first ones.
 const OUTPUTS_MAX: usize = 128;
 
 impl Snapshot {
@@ -23,7 +23,8 @@ impl Snapshot {
     pub(super) fn add_from_rows(&self, transaction: &Transaction, prevouts: &mut [Option<TxOut>]) -> Result<()> {
         let mut unknown: Vec<(&TxIn, &mut Option<TxOut>)> =
             transaction.input.iter().zip(prevouts).filter(|(_, known)| known.is_none()).collect();
-        if unknown.is_empty() || unknown.len() > OUTPUTS_MAX {
+        unknown.truncate(OUTPUTS_MAX);
+        if unknown.is_empty() {
             return Ok(());
         }
         let txids: Vec<Hash256> = unknown.iter().map(|(input, _)| input.previous_output.txid.to_byte_array()).collect();

@@ -97,11 +97,13 @@ impl Snapshot {
         let mut spent: Vec<Prevouts> = transactions.iter().map(|found| vec![None; spent_count(found)]).collect();
         let mut looked_up = Vec::new();
         for (height, mut ats) in of_blocks {
-            if ats.iter().map(|at| spent[*at].len()).sum::<usize>() <= LOOKUPS_MAX {
+            let count: usize = ats.iter().map(|at| spent[*at].len()).sum();
+            // To search for a block that is gone would cost more than the answer is worth.
+            if count > LOOKUPS_MAX && self.has_block(height)? {
+                self.undo(height, ats, txnums, &mut spent)?;
+            } else {
                 looked_up.append(&mut ats);
-                continue;
             }
-            self.undo(height, ats, txnums, &mut spent)?;
         }
         let spending: Vec<&Transaction> = looked_up.iter().map(|at| &transactions[*at]).collect();
         let mut unknown: BTreeMap<Height, Vec<usize>> = BTreeMap::new();
@@ -112,7 +114,6 @@ impl Snapshot {
             spent[at] = outputs;
         }
         for (height, ats) in unknown {
-            // To search for a block that is gone would cost more than the answer is worth.
             if self.has_block(height)? {
                 self.undo(height, ats, txnums, &mut spent)?;
             }
@@ -124,7 +125,7 @@ impl Snapshot {
     }
 
     /// True if a block may be where it lay in the node's files when it was indexed.
-    fn has_block(&self, height: Height) -> Result<bool> {
+    pub(crate) fn has_block(&self, height: Height) -> Result<bool> {
         let position = self.headers.get(height).and_then(|block| block.position);
         let header = Span { offset: 0, len: HEADER_BYTES };
         position.map_or(Ok(true), |position| Ok(self.reader().peek(position, header)?.is_some()))
