@@ -26,8 +26,8 @@ impl Snapshot {
     /// The source has not the block, or not the outputs that it spends. Peers of the node send none of the latter.
     pub fn basic_filter(&self, height: Height) -> Result<Option<Vec<u8>>> {
         let Some(hash) = self.block_hash(height) else { return Ok(None) };
-        // To search all files for a block that is gone would cost more than many filters.
-        if self.is_deleted(height)? {
+        // To search all files for a block that is gone would cost more than many filters, and so would their list.
+        if !self.has_block(height)? && self.is_deleted(height)? {
             let message = format!("the node has deleted block {hash}, and with it the outputs that it spends");
             return Err(SourceError { message, kind: SourceErrorKind::NotFound }.into());
         }
