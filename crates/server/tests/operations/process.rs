@@ -170,6 +170,14 @@ impl Birdhouse {
         }
     }
 
+    /// Waits until the first derived index covers these blocks and the server answers: the first build gives its blocks
+    /// to derived indexes before it is done.
+    pub(crate) fn until_derived(&self, blocks: u32) {
+        let covers = || self.ctl_json(&["status"])["derived"][0]["blocks"] == blocks;
+        self.until("covers the chain", || covers().then_some(()));
+        self.until("answers", || (self.get("/health").status == 200).then_some(()));
+    }
+
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir().join("log")).unwrap()
     }

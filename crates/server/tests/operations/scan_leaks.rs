@@ -66,8 +66,7 @@ impl World {
         ];
         let server = Birdhouse::start_after("ulimit -c unlimited", live.node(), &settings);
         let height = live.ledger().height();
-        let covers = || server.ctl_json(&["status"])["derived"][0]["blocks"] == height + 1;
-        server.until("covers the chain", || covers().then_some(()));
+        server.until_derived(height + 1);
         Self { server, ports, height, paid }
     }
 

@@ -22,7 +22,7 @@ fn a_scan_key_is_nowhere_but_in_memory_and_there_while_it_is_used() {
         ("BIRDHOUSE_LOG", "trace"),
     ];
     let server = Birdhouse::start_with(&node, &settings);
-    server.until("covers the chain", || (server.ctl_json(&["status"])["derived"][0]["blocks"] == 11).then_some(()));
+    server.until_derived(11);
     let secret = Secret::new(3);
     assert!(!secret.is_in(server.log().as_bytes()));
 
@@ -60,7 +60,7 @@ fn a_scan_key_that_the_explorer_takes_is_in_no_file_log_or_page() {
     let http = format!("127.0.0.1:{port}");
     let settings = [("BIRDHOUSE_SILENT_PAYMENTS", "scan"), ("BIRDHOUSE_HTTP_ADDR", &*http), ("BIRDHOUSE_LOG", "trace")];
     let server = Birdhouse::start_with(&node, &settings);
-    server.until("covers the chain", || (server.ctl_json(&["status"])["derived"][0]["blocks"] == 11).then_some(()));
+    server.until_derived(11);
     let secret = Secret::new(4);
     for (spend, status) in [(SPEND, "200"), ("02", "400"), (&SPEND.replace("0279", "0579"), "400")] {
         let form = format!("scan={}&spend={spend}&start=0", secret.hex);
