@@ -1,5 +1,7 @@
 //! The page with the state of the server.
 
+use std::collections::HashMap;
+
 use birdhouse_web::amounts;
 use birdhouse_web::parts::{badge, bar, code, fact, qr, sentence};
 use maud::{Markup, html};
@@ -9,7 +11,7 @@ use crate::status::{
     Bitcoin, Build, Endpoint, Link, Phase, Rate, Relay, SetAside, SlowKind, Status, Stream, TableSize,
 };
 
-/// Events on the page that streams have given up, the newest.
+/// Events on the page that streams have given up.
 const SET_ASIDE_ROWS: usize = 20;
 
 /// Returns the page.
@@ -331,7 +333,7 @@ fn set_aside(events: &[SetAside]) -> Markup {
                     th scope="col" { "Stream" }
                     th scope="col" { "Last attempt" }
                 } }
-                tbody { @for one in events.iter().rev().take(SET_ASIDE_ROWS) { tr {
+                tbody { @for one in in_turn(events).into_iter().take(SET_ASIDE_ROWS) { tr {
                     th scope="row" { span.whole { (one.event) } }
                     td { (one.stream) " " span.whole { (one.url) } }
                     td { (one.reason) }
@@ -342,6 +344,19 @@ fn set_aside(events: &[SetAside]) -> Markup {
             }
         }
     }
+}
+
+/// Returns the newest event of each stream and relay, then the second ones, and so on: one that has many hides no other.
+fn in_turn(events: &[SetAside]) -> Vec<&SetAside> {
+    let mut later: HashMap<(&str, &str), usize> = HashMap::new();
+    let ranked = events.iter().rev().map(|one| {
+        let rank = later.entry((&one.stream, &one.url)).or_default();
+        *rank += 1;
+        (*rank, one)
+    });
+    let mut ranked: Vec<(usize, &SetAside)> = ranked.collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, one)| one).collect()
 }
 
 fn slowest(kinds: &[SlowKind]) -> Markup {
@@ -443,6 +458,19 @@ mod tests {
         let page = status_page(&of(SET_ASIDE_ROWS + 2));
         assert!(page.contains("event-21<") && page.contains("event-2<") && !page.contains("event-1<"), "{page}");
         assert!(page.contains("2 more are in the answer"), "{page}");
+    }
+
+    #[test]
+    fn events_that_one_stream_has_set_aside_hide_no_other_stream() {
+        let of = |stream: &str, number: usize| SetAside {
+            stream: stream.to_owned(),
+            event: format!("{stream}-{number}"),
+            ..SetAside::default()
+        };
+        let many = (0..SET_ASIDE_ROWS).map(|number| of("many", number));
+        let page =
+            status_page(&Status { set_aside: [of("one", 0)].into_iter().chain(many).collect(), ..Status::default() });
+        assert!(page.contains("one-0<") && page.contains("many-19<") && !page.contains("many-0<"), "{page}");
     }
 
     #[test]
