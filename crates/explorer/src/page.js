@@ -73,6 +73,12 @@ const parseLabel = (row) => {
     }
 };
 
+// A line over an older one of the same thing: a member that it leaves out stays as it is (BIP 329, "Importing").
+const over = (older, line) => {
+    const given = Object.entries(line).filter(([, value]) => value !== null);
+    return { ...older, ...Object.fromEntries(given) };
+};
+
 // One bad line does not cost the others: that is why BIP 329 has a line for each label.
 const importLabels = (text) => {
     const all = labels();
@@ -81,7 +87,7 @@ const importLabels = (text) => {
         const line = parseLabel(row);
         if (line === null) { skipped += 1; continue; }
         if (typeof line.label === "string") line.label = line.label.slice(0, LABEL_CHARS_MAX);
-        all.set(keyOf(line), line);
+        all.set(keyOf(line), over(all.get(keyOf(line)), line));
         count += 1;
     }
     if (count === 0 && skipped > 0) throw new Error("no line is a label");
@@ -90,10 +96,12 @@ const importLabels = (text) => {
     return [count, skipped];
 };
 
+// An empty label is taken away, and the line with it if it says nothing else.
 const setLabel = (type, ref, label) => {
     const all = labels();
     const line = { type, ref, ...all.get(`${type}:${ref}`), label };
-    if (label === "") all.delete(keyOf(line));
+    if (label === "") delete line.label;
+    if (Object.keys(line).length === 2) all.delete(keyOf(line));
     else if (all.size < LABELS_MAX || all.has(keyOf(line))) all.set(keyOf(line), line);
     else return false;
     return keep("labels", JSON.stringify([...all]));

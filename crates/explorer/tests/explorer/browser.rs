@@ -7,7 +7,7 @@ use birdhouse_testkit::browser::{Browser, Event};
 use birdhouse_testkit::inspection::{Inspection, browser};
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::pages::{Places, places};
 use crate::scan;
@@ -103,6 +103,55 @@ const LABELS: &str = r#"{ "type": "tx", "ref": "f91d0a8a78462bc59398f2c5d7a84fcf
 { "type": "pubkey", "ref": "0283409659355b6d1cc3c32decd5d561abaac86c37a353b52895a5e6c196d6f448", "label": "Public Key" }
 { "type": "input", "ref": "f91d0a8a78462bc59398f2c5d7a84fcff491c26ba54c4833478b202796c8aafd:0", "label": "Input" }
 { "type": "output", "ref": "f91d0a8a78462bc59398f2c5d7a84fcff491c26ba54c4833478b202796c8aafd:1", "label": "Output", "spendable": false }"#;
+
+/// The lines of the page with all labels, which is open.
+fn kept_labels(browser: &mut Browser) -> Vec<Value> {
+    let text = browser.evaluate("document.querySelector('#labels').value").unwrap();
+    text.as_str().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// BIP 329, "Importing": what a line leaves out is not altered.
+#[test]
+fn members_that_a_label_leaves_out_stay_as_they_are() {
+    let Some(mut browser) = browser().unwrap() else { return };
+    let mut world = World::small(95);
+    let Places { txid, .. } = places(&mut world);
+    let own = world.rest.url();
+    let output =
+        |label: &str| json!({ "type": "output", "ref": format!("{txid}:0"), "label": label, "spendable": false });
+    let of_tx = json!({ "type": "tx", "ref": txid, "label": "Rent", "origin": "wpkh([d34db33f/84'/0'/0'])" });
+    let labels = |lines: &[Value]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let first = labels(&[output("Frozen"), of_tx.clone()]);
+    let second = labels(&[
+        json!({ "type": "output", "ref": format!("{txid}:0"), "label": "Cold", "spendable": null }),
+        json!({ "type": "tx", "ref": txid }),
+    ]);
+    browser.open(&format!("{own}/labels")).unwrap();
+    browser.wait_for("!document.querySelector('main form').hidden").unwrap();
+    for lines in [first, second] {
+        browser
+            .evaluate(&format!(
+                "document.querySelector('#outcome').textContent = ''; var area = document.querySelector('#labels'); \
+                 area.value = {lines:?}; area.form.requestSubmit()"
+            ))
+            .unwrap();
+        browser.wait_for("document.querySelector('#outcome').textContent.startsWith('2 labels are kept')").unwrap();
+    }
+    assert_eq!(kept_labels(&mut browser), [output("Cold"), of_tx]);
+    // A label that is taken away takes nothing else with it.
+    browser.open(&format!("{own}/tx/{txid}")).unwrap();
+    browser.wait_for("document.querySelector('.own-label input')?.value === 'Rent'").unwrap();
+    browser
+        .evaluate(
+            "const form = document.querySelector('.own-label'); form.querySelector('input').value = ''; \
+             form.requestSubmit()",
+        )
+        .unwrap();
+    browser.open(&format!("{own}/labels")).unwrap();
+    browser.wait_for("document.querySelector('#labels').value.includes('Cold')").unwrap();
+    let left = kept_labels(&mut browser);
+    assert_eq!(left, [output("Cold"), json!({ "type": "tx", "ref": txid, "origin": "wpkh([d34db33f/84'/0'/0'])" })]);
+}
 
 #[test]
 fn labels_units_and_times_are_kept_in_the_browser() {
