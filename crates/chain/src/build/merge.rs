@@ -69,9 +69,9 @@ pub(crate) fn by_script(records: &[Record], mut visit: impl FnMut(ScriptKey, &[R
     Ok(())
 }
 
-/// Returns records of all partitions sorted by script, then in the order of the chain.
-pub(crate) fn by_key(records: &[&[Record]]) -> Vec<Record> {
-    let mut records = sorted(records, 0, Record::order);
+/// Returns records of one partition sorted by script, then in the order of the chain.
+pub(crate) fn by_key(records: &[Record]) -> Vec<Record> {
+    let mut records = sorted(&[records], PARTITION_BITS, Record::order);
     records.chunk_by_mut(|one, other| one.prefix() == other.prefix()).for_each(order_by_check);
     records
 }

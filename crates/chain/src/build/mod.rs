@@ -47,10 +47,11 @@ pub(crate) use self::emit::{NumberedBlock, each_record};
 pub(crate) use self::funding::Naming;
 pub(crate) use self::merge::{by_key, by_script};
 pub(crate) use self::parallel::in_parallel;
-pub(crate) use self::record::{Record, Side};
+pub(crate) use self::record::{PARTITION_BITS, Record, Side};
 pub(crate) use self::row_writer::{ScriptRowWriter, TxnumRowWriter};
 pub(crate) use self::run_set::RunSet;
 pub(crate) use self::script_state::{ScriptState, Unknown};
+pub(crate) use self::sort::{Partitioned, partitioned, sorted};
 pub(crate) use self::spool::Spool;
 
 use std::fs;

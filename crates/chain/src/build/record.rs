@@ -18,7 +18,7 @@ pub(crate) struct Record {
 }
 
 /// Bits of the prefix that choose a record's partition.
-pub(super) const PARTITION_BITS: u32 = 8;
+pub(crate) const PARTITION_BITS: u32 = 8;
 /// Amounts fit above the check: no consensus allows more than 21 million coins.
 const AMOUNT_LIMIT: u64 = 1 << 56;
 /// An output takes at least nine bytes, and a block at most four million.

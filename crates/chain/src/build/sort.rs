@@ -7,7 +7,7 @@ const SLOT_BITS_MAX: u32 = 14;
 
 /// Returns records sorted by `order`, which begins with a hash. The first `known_bits` bits of all hashes are equal.
 /// Each record is moved once, to a slot of a few by its next bits; the slots are then sorted in the nearest cache.
-pub(super) fn sorted<R: Copy>(records: &[&[R]], known_bits: u32, order: impl Fn(&R) -> (u64, u64)) -> Vec<R> {
+pub(crate) fn sorted<R: Copy>(records: &[&[R]], known_bits: u32, order: impl Fn(&R) -> (u64, u64)) -> Vec<R> {
     let Some(any) = records.iter().find_map(|some| some.first()) else { return Vec::new() };
     let count: usize = records.iter().map(|some| some.len()).sum();
     let slot_bits = (count / PER_SLOT).max(2).ilog2().min(SLOT_BITS_MAX);
@@ -38,6 +38,48 @@ pub(super) fn sorted<R: Copy>(records: &[&[R]], known_bits: u32, order: impl Fn(
     sorted
 }
 
+/// Records by the first bits of their hashes.
+#[derive(Debug)]
+pub(crate) struct Partitioned<R> {
+    records: Vec<R>,
+    /// The end of each partition in `records`.
+    ends: Box<[u32]>,
+}
+
+/// Moves records to partitions by the first `bits` bits of their hashes. In a partition they keep their order.
+pub(crate) fn partitioned<R: Copy>(records: &[R], bits: u32, hash: impl Fn(&R) -> u64) -> Partitioned<R> {
+    let partition = |record: &R| usize::try_from(hash(record) >> (64 - bits)).expect("few bits");
+    let mut ends = vec![0_u32; 1 << bits].into_boxed_slice();
+    for record in records {
+        ends[partition(record)] += 1;
+    }
+    let mut starts = 0;
+    for end in &mut ends {
+        starts += std::mem::replace(end, starts);
+    }
+    // As above, starts become ends.
+    let mut moved = records.to_vec();
+    for record in records {
+        let next = &mut ends[partition(record)];
+        moved[*next as usize] = *record;
+        *next += 1;
+    }
+    Partitioned { records: moved, ends }
+}
+
+impl<R> Partitioned<R> {
+    /// The number of records.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The records of one partition.
+    pub(crate) fn part(&self, number: usize) -> &[R] {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.records[start as usize..self.ends[number] as usize]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -56,6 +98,17 @@ mod tests {
             let found = sorted(&[halves.0, halves.1], known_bits, |record| *record);
             records.sort_unstable();
             prop_assert_eq!(found, records);
+        }
+
+        #[test]
+        fn partitions_have_their_records_in_order(records in prop::collection::vec((any::<u64>(), 0..4_u64), 0..600)) {
+            let partitioned = partitioned(&records, 3, |record| record.0);
+            prop_assert_eq!(partitioned.len(), records.len());
+            for number in 0..8_usize {
+                let expected: Vec<(u64, u64)> =
+                    records.iter().copied().filter(|record| record.0 >> 61 == number as u64).collect();
+                prop_assert_eq!(partitioned.part(number), expected);
+            }
         }
     }
 }

@@ -3,17 +3,33 @@
 //! Blocks are gathered in the order of the chain. Then every spent output gets the number of its funding transaction:
 //! what the blocks spend of each other meets by txid ([`Gathered::settle`]), what they spend of earlier ones is looked
 //! up ([`Settled::number`]).
+//!
+//! The records of each block lie by partition of their keys, as in the first build. Those of all blocks are sorted one
+//! partition at a time, when its rows are written: they fit the nearest caches, and memory never holds them twice.
+
+use std::ops::Range;
 
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
 use crate::block::{BlockTouches, SpendingInput};
-use crate::build::{Naming, NumberedBlock, Record, Side, by_key, each_record};
+use crate::build::{
+    Naming, NumberedBlock, PARTITION_BITS, Partitioned, Record, Side, by_key, each_record, partitioned, sorted,
+};
 use crate::error::{Error, Result};
 use crate::names::{Hash256, Height, KeyLength, Keyer, ScriptKey, TxNum};
 use crate::query::Funding;
 use crate::rows::{Coin, Part, Recent, Share, TxOutNum, txnum};
 use crate::state::Headers;
+
+/// Partitions of the records of a block.
+const PARTITIONS: usize = 1 << PARTITION_BITS;
+/// Scripts of more records are counted in one partition of [`COUNTED_STEP`]: keyed hashes are spread evenly, so the
+/// count of a sixteenth of a hundred thousand scripts errs by about one in a hundred.
+const COUNTED_RECORDS_MAX: usize = 1 << 17;
+const COUNTED_STEP: usize = 16;
+/// Funding transactions of earlier blocks that are looked up at a time: some megabytes.
+const LOOKED_UP: usize = 1 << 16;
 
 /// The records of one block.
 pub(crate) struct BlockRecords {
@@ -21,10 +37,21 @@ pub(crate) struct BlockRecords {
     txids: Vec<Hash256>,
     /// The keyed hash of each txid.
     hashes: Vec<u64>,
-    /// Those of funded outputs, then those of spent ones.
-    records: Vec<Record>,
-    /// The funding transaction of each spent output.
-    fundings: Vec<Funding>,
+    /// Those of spent outputs have the index in `spent` in place of a funding transaction.
+    records: Partitioned<Record>,
+    spent: Vec<Spent>,
+    /// The number of the funding transaction of each spent output, once it is known.
+    found: Vec<TxNum>,
+}
+
+/// An output that a block spends.
+struct Spent {
+    /// Name of the funding transaction.
+    name: u64,
+    funding: Funding,
+    vout: u32,
+    /// Index of the spending transaction in the block.
+    tx: u32,
 }
 
 /// Blocks in the order of the chain, before their spent outputs have numbers.
@@ -55,14 +82,31 @@ struct Spend {
     block: u32,
     /// Index among the spent outputs of the block.
     spent: u32,
+    /// Height of the funding transaction, where undo data tells.
+    height: Option<Height>,
 }
 
 /// Blocks as a merge takes them.
 pub(crate) struct Fresh {
-    /// By script, then in the order of the chain. A spent output has the txnum of its funding transaction.
-    records: Vec<Record>,
+    blocks: Vec<FreshBlock>,
     /// The hash of each txid, with the txnum; ascending.
     hashes: Vec<(u64, TxNum)>,
+}
+
+/// The records of one block, whose spent outputs have numbers.
+struct FreshBlock {
+    records: Partitioned<Record>,
+    found: Vec<TxNum>,
+}
+
+/// The scripts of a share, ascending by key.
+pub(super) struct FreshScripts<'a> {
+    fresh: &'a Fresh,
+    /// Partitions that are not sorted yet.
+    partitions: Range<usize>,
+    /// The records of a partition, of which those from `at` on are left.
+    records: Vec<Record>,
+    at: usize,
 }
 
 impl BlockRecords {
@@ -73,30 +117,39 @@ impl BlockRecords {
     pub(crate) fn of(touches: &BlockTouches, height: Height, first: TxNum, keyer: &Keyer) -> Result<Self> {
         let hashes: Vec<u64> = touches.txids.iter().map(|txid| keyer.txid(txid)).collect();
         let mut records = Vec::with_capacity(touches.funded.len() + touches.spent.len());
+        let mut spent = Vec::with_capacity(touches.spent.len());
+        let mut inputs = touches.spent.iter();
         let numbered = NumberedBlock { touches, height, first, hashes: &hashes };
-        each_record(numbered, keyer, Naming::Hash, |record| {
+        each_record(numbered, keyer, Naming::Hash, |mut record| {
+            if record.side() == Side::Spent {
+                let input = inputs.next().expect("a record for each spent output");
+                let index = spent.len() as u64;
+                spent.push(Spent::of(input, record.funding()));
+                record.set_funding(index);
+            }
             records.push(record);
             Ok(())
         })?;
-        let funding =
-            |spent: &SpendingInput| Funding { txid: spent.prev_txid, height: spent.origin.map(|origin| origin.height) };
-        let fundings = touches.spent.iter().map(funding).collect();
-        Ok(Self { first, txids: touches.txids.clone(), hashes, records, fundings })
-    }
-
-    fn spent_records(&self) -> &[Record] {
-        &self.records[self.records.len() - self.fundings.len()..]
-    }
-
-    fn set_funding(&mut self, spent: u32, funding: TxNum) {
-        let first_spent = self.records.len() - self.fundings.len();
-        self.records[first_spent + spent as usize].set_funding(funding.0);
+        let (records, found) = (partitioned(&records, PARTITION_BITS, Record::prefix), vec![TxNum(0); spent.len()]);
+        Ok(Self { first, txids: touches.txids.clone(), hashes, records, spent, found })
     }
 
     /// The outputs that the block spends.
     fn spent(&self) -> impl Iterator<Item = OutPoint> {
-        let spent = self.spent_records().iter().zip(&self.fundings);
-        spent.map(|(record, funding)| OutPoint { txid: Txid::from_byte_array(funding.txid), vout: record.vout() })
+        let outpoint = |spent: &Spent| OutPoint { txid: Txid::from_byte_array(spent.funding.txid), vout: spent.vout };
+        self.spent.iter().map(outpoint)
+    }
+
+    /// The number of the transaction that spends an output.
+    fn spender(&self, spent: &Spent) -> TxNum {
+        TxNum(self.first.0 + u64::from(spent.tx))
+    }
+}
+
+impl Spent {
+    fn of(input: &SpendingInput, name: u64) -> Self {
+        let funding = Funding { txid: input.prev_txid, height: input.origin.map(|origin| origin.height) };
+        Self { name, funding, vout: input.prev_vout, tx: input.tx }
     }
 }
 
@@ -126,16 +179,22 @@ impl Gathered {
     /// last block.
     pub(crate) fn settle(self, headers: &Headers) -> Settled {
         let Self { first, end, mut blocks, .. } = self;
-        let numbered = |block: &BlockRecords| (block.first.0..).map(TxNum);
-        let hashes = blocks.iter().flat_map(|block| block.hashes.iter().copied().zip(numbered(block)));
-        let mut hashes: Vec<(u64, TxNum)> = hashes.collect();
-        hashes.sort_unstable();
-        let mut earlier = Vec::with_capacity(blocks.iter().map(|block| block.fundings.len()).sum());
-        for (block, of_block) in (0..).zip(&blocks) {
-            let spends = (0..).zip(of_block.spent_records());
-            earlier.extend(spends.map(|(spent, record)| Spend { name: record.funding(), block, spent }));
+        let mut hashes = Vec::with_capacity(blocks.iter().map(|block| block.hashes.len()).sum());
+        for block in &blocks {
+            hashes.extend(block.hashes.iter().copied().zip((block.first.0..).map(TxNum)));
         }
-        earlier.sort_unstable_by_key(|spend: &Spend| spend.name);
+        let hashes = sorted(&[&hashes], 0, |(hash, txnum)| (*hash, txnum.0));
+        let mut earlier: Vec<Spend> = Vec::with_capacity(blocks.iter().map(|block| block.spent.len()).sum());
+        for (block, of_block) in (0..).zip(&blocks) {
+            let spends = (0..).zip(&of_block.spent);
+            earlier.extend(spends.map(|(index, Spent { name, funding, .. })| Spend {
+                name: *name,
+                block,
+                spent: index,
+                height: funding.height,
+            }));
+        }
+        let mut earlier = sorted(&[&earlier], 0, |spend| (spend.name, u64::from(spend.block)));
         let mut at = 0;
         earlier.retain(|spend| {
             at += hashes[at..].iter().take_while(|(hash, _)| *hash < spend.name).count();
@@ -143,7 +202,7 @@ impl Gathered {
             let with_name = &hashes[at..at + same];
             let found = if same == 0 { None } else { find(&blocks, spend, with_name, headers) };
             if let Some(funding) = found {
-                blocks[spend.block as usize].set_funding(spend.spent, funding);
+                blocks[spend.block as usize].found[spend.spent as usize] = funding;
             }
             found.is_none()
         });
@@ -155,20 +214,19 @@ impl Gathered {
 /// tells the block, the only candidate is not compared with the txid, as in
 /// [`find_txnums_in`](crate::state::Snapshot::find_txnums_in).
 fn find(blocks: &[BlockRecords], spend: &Spend, with_name: &[(u64, TxNum)], headers: &Headers) -> Option<TxNum> {
-    let (of_block, index) = (&blocks[spend.block as usize], spend.spent as usize);
-    let is_of_block = |txnum: &TxNum| of_block.fundings[index].may_be(*txnum, headers);
-    if let [(_, txnum)] = with_name
-        && of_block.fundings[index].height.is_some()
-    {
-        return Some(*txnum).filter(is_of_block);
+    if let ([(_, txnum)], Some(height)) = (with_name, spend.height) {
+        return headers.get(height).is_some_and(|block| block.has(*txnum)).then_some(*txnum);
     }
+    let of_block = &blocks[spend.block as usize];
+    let spent = &of_block.spent[spend.spent as usize];
+    let is_of_block = |txnum: &TxNum| spent.funding.may_be(*txnum, headers);
     let has_txid = |txnum: &TxNum| {
         let block = &blocks[blocks.partition_point(|block| block.first <= *txnum) - 1];
         let position = usize::try_from(txnum.0 - block.first.0).expect("one of few");
-        block.txids[position] == of_block.fundings[index].txid
+        block.txids[position] == spent.funding.txid
     };
     // Of two with one txid (BIP 30), the last before the spender.
-    let is_before = |txnum: &TxNum| *txnum < of_block.spent_records()[index].txnum();
+    let is_before = |txnum: &TxNum| *txnum < of_block.spender(spent);
     let mut with_name = with_name.iter().map(|(_, txnum)| *txnum);
     with_name.rfind(|txnum| is_before(txnum) && has_txid(txnum) && is_of_block(txnum))
 }
@@ -194,45 +252,64 @@ impl Settled {
         self.blocks.iter().flat_map(BlockRecords::spent)
     }
 
-    /// Numbers what the blocks spend of earlier ones, and sorts all records. `look_up` finds the funding transactions,
-    /// which it gets in the order of their rows.
+    /// Numbers what the blocks spend of earlier ones. `look_up` finds some funding transactions, which it gets in the
+    /// order of their rows; it is called until all are found.
     ///
     /// # Errors
     /// Those of `look_up`; [`Error::UnknownTransaction`] if neither these nor the earlier blocks have a transaction, in
     /// the block that undo data names.
-    pub(crate) fn number(mut self, look_up: impl FnOnce(&[Funding]) -> Result<Vec<Option<TxNum>>>) -> Result<Fresh> {
-        let funding = |spend: &Spend| self.blocks[spend.block as usize].fundings[spend.spent as usize];
-        let same = |one: &Spend, other: &Spend| one.name == other.name && funding(one) == funding(other);
-        let earlier: Vec<&[Spend]> = self.earlier.chunk_by(same).collect();
-        let fundings: Vec<Funding> = earlier.iter().map(|same| funding(&same[0])).collect();
-        for ((same, funding), found) in earlier.into_iter().zip(&fundings).zip(look_up(&fundings)?) {
-            let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(funding.txid) };
-            let found = found.ok_or_else(unknown)?;
-            for spend in same {
-                self.blocks[spend.block as usize].set_funding(spend.spent, found);
+    pub(crate) fn number(self, mut look_up: impl FnMut(&[Funding]) -> Result<Vec<Option<TxNum>>>) -> Result<Fresh> {
+        let Self { mut blocks, earlier, hashes, .. } = self;
+        let mut left = earlier.as_slice();
+        while !left.is_empty() {
+            let funding = |spend: &Spend| blocks[spend.block as usize].spent[spend.spent as usize].funding;
+            let same = |one: &Spend, other: &Spend| one.name == other.name && funding(one) == funding(other);
+            let some: Vec<&[Spend]> = left.chunk_by(same).take(LOOKED_UP).collect();
+            let fundings: Vec<Funding> = some.iter().map(|same| funding(&same[0])).collect();
+            left = &left[some.iter().map(|same| same.len()).sum()..];
+            for ((same, funding), found) in some.into_iter().zip(&fundings).zip(look_up(&fundings)?) {
+                let unknown = || Error::UnknownTransaction { txid: Txid::from_byte_array(funding.txid) };
+                let found = found.ok_or_else(unknown)?;
+                for spend in same {
+                    blocks[spend.block as usize].found[spend.spent as usize] = found;
+                }
             }
         }
-        let records: Vec<&[Record]> = self.blocks.iter().map(|block| block.records.as_slice()).collect();
-        Ok(Fresh { records: by_key(&records), hashes: self.hashes })
+        let fresh = |BlockRecords { records, found, .. }: BlockRecords| FreshBlock { records, found };
+        Ok(Fresh { blocks: blocks.into_iter().map(fresh).collect(), hashes })
     }
 }
 
 impl Fresh {
-    /// The number of distinct scripts.
-    pub(crate) fn script_count(&self) -> u64 {
-        self.groups(Share::ALL).count() as u64
+    /// About the number of distinct scripts: of many records, it is counted in some of the partitions.
+    pub(crate) fn scripts_about(&self) -> u64 {
+        let records: usize = self.blocks.iter().map(|block| block.records.len()).sum();
+        let step = if records < COUNTED_RECORDS_MAX { 1 } else { COUNTED_STEP };
+        let counted = (0..PARTITIONS).step_by(step).map(|number| groups(&self.partition(number)).count() as u64);
+        counted.sum::<u64>() * step as u64
     }
 
-    /// The part of each script of a share, ascending by key.
-    pub(super) fn scripts(&self, share: Share) -> impl Iterator<Item = (ScriptKey, Part)> {
-        self.groups(share).map(|records| (records[0].key(), part(records)))
+    /// The scripts of a share.
+    pub(super) fn scripts(&self, share: Share) -> FreshScripts<'_> {
+        let partitions = share.partitions(PARTITION_BITS);
+        let mut scripts = FreshScripts { fresh: self, partitions, records: Vec::new(), at: 0 };
+        scripts.sort_next();
+        scripts
     }
 
     /// The rows of a delta for a share of the scripts, ascending by script and transaction.
     pub(crate) fn rows(&self, share: Share) -> impl Iterator<Item = (ScriptKey, TxNum, Recent)> {
-        let records = &self.records[share.range_in(&self.records, Record::prefix)];
-        let of_one = records.chunk_by(|one, other| (one.key(), one.txnum()) == (other.key(), other.txnum()));
-        of_one.map(|records| (records[0].key(), records[0].txnum(), row(records)))
+        share.partitions(PARTITION_BITS).flat_map(|number| rows(&self.partition(number)))
+    }
+
+    /// The records of a partition by script, then in the order of the chain. A spent output has the txnum of its
+    /// funding transaction.
+    fn partition(&self, number: usize) -> Vec<Record> {
+        let mut records = Vec::with_capacity(self.blocks.iter().map(|block| block.records.part(number).len()).sum());
+        for FreshBlock { records: of_block, found } in &self.blocks {
+            records.extend(of_block.part(number).iter().map(|record| numbered(*record, found)));
+        }
+        by_key(&records)
     }
 
     /// The number of transactions.
@@ -253,10 +330,50 @@ impl Fresh {
         kept.sort_unstable();
         kept
     }
+}
 
-    fn groups(&self, share: Share) -> impl Iterator<Item = &[Record]> {
-        self.records[share.range_in(&self.records, Record::prefix)].chunk_by(|one, other| one.key() == other.key())
+impl FreshScripts<'_> {
+    /// The key of the next script.
+    pub(super) fn key(&self) -> Option<ScriptKey> {
+        self.records.get(self.at).map(Record::key)
     }
+
+    /// Adds what the blocks do to the next script to its part, if it has this key.
+    pub(super) fn add_to(&mut self, key: ScriptKey, part: &mut Part) {
+        let left = &self.records[self.at..];
+        let same = left.iter().take_while(|record| record.key() == key).count();
+        add(&left[..same], part);
+        self.at += same;
+        if same > 0 && self.at == self.records.len() {
+            self.sort_next();
+        }
+    }
+
+    /// Sorts the next partition that has records.
+    fn sort_next(&mut self) {
+        self.at = 0;
+        let mut sorted = self.partitions.by_ref().map(|number| self.fresh.partition(number));
+        self.records = sorted.find(|records| !records.is_empty()).unwrap_or_default();
+    }
+}
+
+/// The record, where a spent output has the number of its funding transaction instead of its index in `found`.
+fn numbered(mut record: Record, found: &[TxNum]) -> Record {
+    if record.side() == Side::Spent {
+        record.set_funding(found[usize::try_from(record.funding()).expect("an index")].0);
+    }
+    record
+}
+
+/// The records of each script.
+fn groups(by_key: &[Record]) -> impl Iterator<Item = &[Record]> {
+    by_key.chunk_by(|one, other| one.key() == other.key())
+}
+
+/// The rows of a delta, ascending by script and transaction.
+fn rows(by_key: &[Record]) -> Vec<(ScriptKey, TxNum, Recent)> {
+    let of_one = by_key.chunk_by(|one, other| (one.key(), one.txnum()) == (other.key(), other.txnum()));
+    of_one.map(|records| (records[0].key(), records[0].txnum(), row(records))).collect()
 }
 
 /// The outputs of one script that one transaction funds and spends.
@@ -275,9 +392,9 @@ fn coin(record: &Record, funding: TxNum) -> Coin {
     Coin { out: TxOutNum { txnum: funding, vout: record.vout() }, value: record.satoshis() }
 }
 
-/// The sums of one script's records.
-fn part(records: &[Record]) -> Part {
-    let (mut part, mut spent) = (Part::default(), Vec::new());
+/// Adds later records of a script to its part.
+fn add(records: &[Record], part: &mut Part) {
+    let mut spent = Vec::new();
     for record in records {
         if part.txnums.last() != Some(&record.txnum()) {
             part.txnums.push(record.txnum());
@@ -288,7 +405,6 @@ fn part(records: &[Record]) -> Part {
         }
     }
     part.spend(spent);
-    part
 }
 
 #[cfg(test)]
@@ -296,8 +412,8 @@ fn part(records: &[Record]) -> Part {
 mod tests {
     use super::*;
     use crate::block::{Funded, Origin};
-    use crate::names::Secret;
-    use crate::rows::HeaderRow;
+    use crate::names::{ScriptHash, Secret};
+    use crate::rows::{HeaderRow, SHARE_BITS_MAX};
     use crate::state::ChainBlock;
 
     const FIRST: TxNum = TxNum(1000);
@@ -344,6 +460,17 @@ mod tests {
         (gathered.settle(&headers), keyer)
     }
 
+    /// The part of each script.
+    fn parts(fresh: &Fresh) -> Vec<Part> {
+        let (mut parts, mut scripts) = (Vec::new(), fresh.scripts(Share::ALL));
+        while let Some(key) = scripts.key() {
+            let mut part = Part::default();
+            scripts.add_to(key, &mut part);
+            parts.push(part);
+        }
+        parts
+    }
+
     #[test]
     fn spends_meet_outputs_of_the_same_blocks_and_the_others_are_looked_up_once() {
         let blocks = [block(&[1, 2], &[(200, Some(900)), (100, None)]), block(&[3, 4], &[(1, Some(0)), (100, None)])];
@@ -357,8 +484,8 @@ mod tests {
             Ok(fundings.iter().map(|funding| Some(TxNum(funding.txid[0].into()))).collect())
         });
         let fresh = fresh.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(fresh.script_count(), 1);
-        let parts: Vec<Part> = fresh.scripts(Share::ALL).map(|(_, part)| part).collect();
+        assert_eq!(fresh.scripts_about(), 1);
+        let parts = parts(&fresh);
         let outs = |coins: &[Coin]| coins.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>();
         assert_eq!(parts[0].txnums, [1000, 1001, 1002, 1003].map(TxNum));
         assert_eq!((outs(&parts[0].coins), outs(&parts[0].spends)), (vec![1002], vec![100, 100, 200]));
@@ -372,6 +499,41 @@ mod tests {
     }
 
     #[test]
+    fn the_scripts_of_all_shares_ascend_and_many_are_counted_about() {
+        let funded = |vout: u32| {
+            let mut scripthash = [0; 32];
+            scripthash[..4].copy_from_slice(&vout.to_le_bytes());
+            Funded { scripthash, tx: 0, vout, value: 50 }
+        };
+        let of_outputs = |txid: u8, outputs: Range<u32>| BlockTouches {
+            txids: vec![[txid; 32]],
+            funded: outputs.map(funded).collect(),
+            ..BlockTouches::default()
+        };
+        // Some are funded in both blocks.
+        let (settled, keyer) = settled(&[of_outputs(1, 0..100_000), of_outputs(2, 60_000..150_000)]);
+        let fresh = settled.number(|_| panic!("nothing is spent")).unwrap_or_else(|error| panic!("{error}"));
+        let mut expected: Vec<ScriptKey> =
+            (0..150_000).map(|vout| keyer.script(&ScriptHash(funded(vout).scripthash))).collect();
+        expected.sort_unstable();
+        let mut found = Vec::new();
+        for share in Share::each(SHARE_BITS_MAX) {
+            let mut scripts = fresh.scripts(share);
+            while let Some(key) = scripts.key() {
+                let mut part = Part::default();
+                scripts.add_to(key, &mut part);
+                assert_eq!(part.coins.len(), part.txnums.len());
+                found.push((key, part.coins.len()));
+            }
+        }
+        assert!(found.iter().map(|(key, _)| key).eq(&expected));
+        assert_eq!(found.iter().map(|(_, coins)| coins).sum::<usize>(), 190_000);
+        assert!((147_000..153_000).contains(&fresh.scripts_about()), "{} scripts", fresh.scripts_about());
+        let rows: Vec<(ScriptKey, TxNum)> = fresh.rows(Share::ALL).map(|(key, txnum, _)| (key, txnum)).collect();
+        assert!(rows.len() == 190_000 && rows.is_sorted());
+    }
+
+    #[test]
     fn of_two_transactions_with_one_txid_the_last_before_the_spender_counts() {
         for height in [None, Some(900)] {
             let second = height.map(|_| 1);
@@ -379,8 +541,7 @@ mod tests {
             let blocks = [block(&[1, 2], &[(9, height)]), block(&[9, 3], &[(9, second)])];
             let (settled, _) = settled(&blocks);
             let fresh = settled.number(|wanted| Ok(vec![Some(TxNum(77)); wanted.len()]));
-            let parts: Vec<Part> =
-                fresh.unwrap_or_else(|error| panic!("{error}")).scripts(Share::ALL).map(|item| item.1).collect();
+            let parts = parts(&fresh.unwrap_or_else(|error| panic!("{error}")));
             assert_eq!(parts[0].spends.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>(), [77]);
             assert_eq!(parts[0].coins.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>(), [1000]);
         }

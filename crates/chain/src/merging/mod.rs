@@ -13,6 +13,7 @@ mod fresh;
 mod plan;
 mod streams;
 
+use self::fresh::FreshScripts;
 pub(crate) use self::fresh::{BlockRecords, Fresh, Gathered, Settled};
 
 use std::sync::Arc;
@@ -25,9 +26,7 @@ use parking_lot::Mutex;
 
 pub(crate) use self::plan::{Bounds, Growth, Plan, plan};
 pub(crate) use self::streams::{keys_of_delta, keys_of_pack};
-use self::streams::{
-    respent, scripts_of_delta, scripts_of_fresh, scripts_of_pack, txnums_of_delta, txnums_of_fresh, txnums_of_pack,
-};
+use self::streams::{respent, scripts_of_delta, scripts_of_pack, txnums_of_delta, txnums_of_fresh, txnums_of_pack};
 use crate::build::{RunSet, ScriptRowWriter, TxnumRowWriter};
 use crate::error::{Error, Result};
 use crate::names::TxNum;
@@ -278,19 +277,21 @@ impl Merge {
         let mut packs = packs.collect::<Result<Vec<_>>>()?;
         let deltas = snapshot.tables.deltas[..self.plan.deltas].iter();
         let deltas = deltas.map(|delta| scripts_of_delta(snapshot, delta, share));
-        // Fresh blocks follow the deltas, and their parts are of the same form.
-        let deltas = deltas.chain(self.fresh.iter().map(|fresh| scripts_of_fresh(fresh, share)));
         let mut deltas = deltas.collect::<Result<Vec<_>>>()?;
+        // They follow the deltas.
+        let mut fresh = self.fresh.as_ref().map(|fresh| fresh.scripts(share));
         let mut respent = if snapshot.stale.is_empty() { None } else { Some(respent(snapshot, share)?) };
         let mut rows = ScriptRowWriter::new(self.pack);
         let mut part = Part::default();
         let mut items = 0;
-        while let Some(key) = packs.iter().chain(&deltas).filter_map(streams::Ascending::key).min() {
+        loop {
+            let stored = packs.iter().chain(&deltas).filter_map(streams::Ascending::key);
+            let Some(key) = stored.chain(fresh.as_ref().and_then(FreshScripts::key)).min() else { break };
             look(&mut items, stop)?;
             part.clear();
             for pack in &mut packs {
                 if let Some(more) = pack.take(key)? {
-                    part.append(&more);
+                    part.add(more);
                 }
             }
             if let Some(respent) = &mut respent {
@@ -304,8 +305,11 @@ impl Merge {
             }
             for delta in &mut deltas {
                 if let Some(more) = delta.take(key)? {
-                    part.append(&more);
+                    part.add(more);
                 }
+            }
+            if let Some(fresh) = &mut fresh {
+                fresh.add_to(key, &mut part);
             }
             if part.txnums.is_empty() {
                 continue;

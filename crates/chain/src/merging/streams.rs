@@ -128,12 +128,6 @@ pub(super) fn respent(snapshot: &Snapshot, share: Share) -> Result<Ascending<'_,
     })
 }
 
-/// The part of each script in fresh blocks.
-pub(super) fn scripts_of_fresh(fresh: &Fresh, share: Share) -> Result<Ascending<'_, ScriptKey, Part>> {
-    let mut scripts = fresh.scripts(share);
-    Ascending::new(move || Ok(scripts.next()))
-}
-
 /// The transactions of fresh blocks, by what `pack` keeps of the hash.
 pub(super) fn txnums_of_fresh<'a>(fresh: &Fresh, pack: &Pack, share: Share) -> Result<Ascending<'a, (u64, TxNum), ()>> {
     let mut txnums = fresh.kept_hashes(pack.key_length, share).into_iter();

@@ -69,6 +69,11 @@ impl Part {
         self.uncounted = 0;
     }
 
+    /// Adds the part of the next range, which becomes the whole if nothing came before.
+    pub(crate) fn add(&mut self, next: Self) {
+        if *self == Self::default() { *self = next } else { self.append(&next) }
+    }
+
     /// Adds the part of the next range.
     pub(crate) fn append(&mut self, next: &Self) {
         if self.txnums.is_empty() {
@@ -210,7 +215,14 @@ mod tests {
             let funded: u64 = steps.iter().map(|(funded, _)| u64::from(*funded)).sum();
             prop_assert_eq!(whole.inner.count + unspent.len() as u64, funded);
             let (first, second) = parts.split_at(cut.index(parts.len()));
-            prop_assert_eq!(sum(&[sum(first), sum(second)]), whole);
+            prop_assert_eq!(&sum(&[sum(first), sum(second)]), &whole);
+            let mut longer = part(&rows[..first.len()]);
+            longer.extend(&rows[first.len()..]);
+            prop_assert_eq!(&longer, &whole);
+            let mut added = Part::default();
+            added.add(sum(first));
+            added.add(sum(second));
+            prop_assert_eq!(added, whole);
         }
 
         #[test]

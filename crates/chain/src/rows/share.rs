@@ -42,6 +42,13 @@ impl Share {
         below(self.start())..self.end().map_or(ascending.len(), below)
     }
 
+    /// The share's partitions of keys by their first `bits` bits. The share must not have more bits.
+    pub(crate) fn partitions(self, bits: u32) -> Range<usize> {
+        debug_assert!(self.bits <= bits);
+        let first = |number: u64| usize::try_from(number << (bits - self.bits)).expect("few bits");
+        first(self.number)..first(self.number + 1)
+    }
+
     /// The rows of the share in a table of buckets of `bucket_bits` bits. The share must not have more bits.
     pub(crate) fn buckets(self, bucket_bits: u32) -> KeyRange {
         debug_assert!(self.bits <= bucket_bits);
@@ -78,6 +85,8 @@ mod tests {
             for (share, range) in shares.iter().zip(ranges) {
                 for (index, key) in keys.iter().enumerate() {
                     assert_eq!(share.hashes().contains(&key.to_be_bytes()), range.contains(&index));
+                    let partition = usize::try_from(bucket_of(*key, 5)).unwrap();
+                    assert_eq!(share.partitions(5).contains(&partition), range.contains(&index));
                     let bucket = bucket_key(bucket_of(*key, 5));
                     assert_eq!(share.buckets(5).contains(&bucket), range.contains(&index), "{key:x} of {share:?}");
                 }

@@ -90,7 +90,8 @@ impl Index {
         slot: u8,
         fresh: Option<Fresh>,
     ) -> Merge {
-        let unpacked = self.scripts_of(&manifest.deltas[..plan.deltas]) + fresh.as_ref().map_or(0, Fresh::script_count);
+        let unpacked =
+            self.scripts_of(&manifest.deltas[..plan.deltas]) + fresh.as_ref().map_or(0, Fresh::scripts_about);
         let (pack, scripts_about) = layout(manifest, plan, slot, unpacked);
         let live = manifest.live_within(TxNumRange { start: pack.start, end: pack.end });
         Merge { plan, snapshot, pack, scripts_about, live, stale: manifest.stale.clone(), fresh }
