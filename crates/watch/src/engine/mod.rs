@@ -2,18 +2,20 @@
 //!
 //! State-based, so that nothing is missed or announced twice: an update says which scripts to read again, and no more.
 //! For these the engine reads the history from the settled height on and the mempool, and compares with the open
-//! transactions. Notices and the new state are one transaction of `state`; after a failure the engine takes up the
-//! state as it was committed.
+//! transactions. Notices and the new state are one transaction of `state`; after a failure of that the engine takes up
+//! the state as it was committed. What the index cannot read is a fault of the watches that need it.
 //!
 //! While the tip of the index is lower than that of the last update, nothing is announced: an index that was restored,
 //! or that applies a reorg, comes back to that height.
 
 mod announced;
+mod faults;
 mod lines;
 mod moment;
 mod past;
 mod place;
 mod reading;
+mod retry;
 mod scan_key;
 mod silent;
 mod step;
@@ -25,15 +27,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use birdhouse_chain::source::{BlockId, BlockPart};
 use birdhouse_chain::{ScriptHash, Snapshot, Touched, Tweaks, Update};
-use bitcoin::Network;
+use bitcoin::{Network, Txid};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file::{WatchFile, WatchName};
 use crate::limits::DROPPED_AFTER_S;
 use crate::notice::Notice;
-use crate::state::{Changes, Routed, State};
+use crate::state::{Open, State, WatchRecord};
 use crate::wallet::Position;
-use moment::Moment;
+use faults::Looked;
+use moment::{Moment, Scope};
 use silent::Scans;
 pub use view::WatchView;
 use watched::Watched;
@@ -117,6 +120,11 @@ impl Engine {
         self.following().any(|watch| watch.silent.is_behind)
     }
 
+    /// Returns the seconds until a watch that failed is looked at again; `None` if none has.
+    pub(crate) fn retry_in_s(&self, now: u64) -> Option<u64> {
+        self.following().filter_map(|watch| watch.retry).map(|retry| retry.left_s(now)).min()
+    }
+
     /// Takes the scripts that watches at work have found since the last call: those of silent payments, and those that
     /// a window gained.
     pub(crate) fn take_found(&mut self) -> Vec<ScriptHash> {
@@ -132,7 +140,8 @@ impl Engine {
     /// seconds since 1970.
     ///
     /// # Errors
-    /// Failures of the index or of the file of notices; nothing is committed then.
+    /// Failures of the file of notices; nothing is committed then. Where the index fails, the watches that need it have
+    /// a fault, and announce what they missed once it can be read.
     pub fn update(&mut self, update: &Update, now: u64) -> Result<Vec<Notice>> {
         let Update { snapshot: at, touched } = update;
         // Taken, so that a failure in between leaves nothing that is not committed.
@@ -145,31 +154,21 @@ impl Engine {
             self.loaded = Some(loaded);
             return Ok(Vec::new());
         }
-        let moment = Moment {
-            at,
-            now,
-            network: self.network,
-            dropped_after_s: self.dropped_after_s,
-            is_backlog: loaded.is_backlog(at, touched),
-            has_new_tip: loaded.cursor != Some(at.tip()),
-            is_reorg: loaded.cursor.is_some_and(|cursor| at.block_hash(cursor.height) != Some(cursor.hash)),
-        };
-        let mut changes = Changes { cursor: moment.has_new_tip.then(|| at.tip()), ..Changes::default() };
-        changes.watches.extend(loaded.gone.drain(..).map(|name| (name, None)));
+        let moment = self.moment(&loaded, update, now);
+        let cursor = loaded.cursor.replace(at.tip());
+        let mut all = Looked::default();
+        all.changes.cursor = moment.has_new_tip.then(|| at.tip());
+        all.changes.watches.extend(loaded.gone.drain(..).map(|name| (name, None)));
         let mut touched_of = loaded.touched(touched);
-        let scans = Scans { tweaks: self.tweaks.as_ref() };
-        let (mut routed, mut found): (Vec<Routed>, Vec<ScriptHash>) = (Vec::new(), Vec::new());
+        let mut found = Vec::new();
         for (number, watch) in loaded.watches.iter_mut().enumerate() {
-            let mut scripts = touched_of.remove(&number).unwrap_or_default();
-            if loaded.is_new || *touched == Touched::Any || watch.record.is_none() {
-                scripts = watch.scripts();
+            if watch.is_resting(&moment) {
+                watch.silent.wanted.clear();
+                continue;
             }
             let is_at_work = watch.record.is_some();
             let known = watch.take_fresh();
-            watch.scan(&scans, &moment, &mut scripts);
-            if !watch.awaits_scan() {
-                routed.extend(watch.tell(&moment, scripts, &mut changes)?);
-            }
+            all.extend(self.look(watch, &moment, cursor, touched_of.remove(&number).unwrap_or_default())?);
             let fresh = watch.take_fresh();
             for script in known.iter().chain(&fresh) {
                 loaded.owners.entry(*script).or_default().push(number);
@@ -178,16 +177,54 @@ impl Engine {
                 found.extend(fresh);
             }
         }
-        let is_changed =
-            !routed.is_empty() || !changes.open.is_empty() || !changes.watches.is_empty() || changes.cursor.is_some();
-        if is_changed {
+        let Looked { mut routed, changes } = all;
+        if !routed.is_empty() || !changes.is_empty() {
             self.state.commit(&mut routed, &changes)?;
         }
         loaded.is_new = false;
-        loaded.cursor = Some(at.tip());
         self.loaded = Some(loaded);
         self.found.extend(found);
         Ok(routed.into_iter().map(|one| one.notice).collect())
+    }
+
+    fn moment<'a>(&self, loaded: &Loaded, update: &'a Update, now: u64) -> Moment<'a> {
+        let Update { snapshot: at, touched } = update;
+        Moment {
+            at,
+            now,
+            network: self.network,
+            dropped_after_s: self.dropped_after_s,
+            scope: if loaded.is_new || *touched == Touched::Any { Scope::All } else { Scope::Touched },
+            is_backlog: loaded.is_backlog(at, touched),
+            has_new_tip: loaded.cursor != Some(at.tip()),
+            is_reorg: loaded.cursor.is_some_and(|cursor| at.block_hash(cursor.height) != Some(cursor.hash)),
+        }
+    }
+
+    /// Looks at one watch. A failure of the index is its fault; the block that was announced last is its own then.
+    fn look(
+        &self,
+        watch: &mut Watched,
+        moment: &Moment<'_>,
+        cursor: Option<BlockId>,
+        touched: BTreeSet<ScriptHash>,
+    ) -> Result<Looked> {
+        match watch.look(&Scans { tweaks: self.tweaks.as_ref() }, moment, touched) {
+            Err(Error::Chain(error)) => {
+                let open = self.open_of(&watch.settings.name, watch.record.as_ref())?;
+                let mut looked = Looked::default();
+                let record = watch.fail(&error, moment, cursor, open);
+                looked.changes.watches.extend(record.map(|record| (watch.settings.name.clone(), Some(record))));
+                Ok(looked)
+            }
+            looked => looked,
+        }
+    }
+
+    /// The open transactions of a watch, as they are committed.
+    fn open_of(&self, name: &WatchName, record: Option<&WatchRecord>) -> Result<Vec<(Txid, Open)>> {
+        // Before its first sight the state may have those of another source.
+        if record.is_some() { self.state.open_transactions(name) } else { Ok(Vec::new()) }
     }
 
     /// Reads the state.
@@ -210,7 +247,7 @@ impl Engine {
                 }
                 None => None,
             };
-            let open = if record.is_some() { self.state.open_transactions(&settings.name)? } else { Vec::new() };
+            let open = self.open_of(&settings.name, record.as_ref())?;
             loaded.watches.push(Watched::new(settings.clone(), self.network, record, open));
         }
         loaded.gone.extend(records.into_keys());

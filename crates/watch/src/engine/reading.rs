@@ -66,7 +66,7 @@ impl Watched {
             count += 1;
         }
         // A script that was found late has a history that no update has read.
-        let from = self.silent.since.remove(script).map_or(settled, |found| found.min(settled));
+        let from = self.silent.since.get(script).map_or(settled, |found| settled.min(*found));
         match at.up_to(SCRIPT_HISTORY_MAX).history_between(script, Height(from)..Height(u32::MAX)) {
             Ok(history) => {
                 count += history.len();

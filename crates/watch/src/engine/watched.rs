@@ -8,6 +8,7 @@ use bitcoin::{Network, Txid};
 use super::announced::{Announced, digest};
 use super::lines::{self, Own};
 use super::moment::Moment;
+use super::retry::Retry;
 use super::scan_key::Silent;
 use super::view::WatchView;
 use crate::error::Result;
@@ -35,6 +36,8 @@ pub(super) struct Watched {
     /// The reason why the watch has no scripts.
     broken: Option<String>,
     pub(super) fault: Option<String>,
+    /// The pause after the last look failed.
+    pub(super) retry: Option<Retry>,
 }
 
 impl Watched {
@@ -60,6 +63,7 @@ impl Watched {
             silent: Silent::default(),
             broken,
             fault: None,
+            retry: None,
         };
         if let Some(record) = watched.record.clone() {
             watched.wallet.set_used(&record.used);
@@ -141,13 +145,14 @@ impl Watched {
             found: self.silent.found.clone(),
             scanned: self.silent.scanned.unwrap_or(0),
             unread: self.silent.unread.clone(),
+            behind: None,
         };
+        // The histories of all scripts that were found are read.
+        self.silent.since.clear();
         // The next block to scan is not worth a row for each block: some are scanned twice after a restart.
         let is_worth = self.record.as_ref().is_none_or(|old| {
             let is_scan_far = record.scanned.abs_diff(old.scanned) >= SETTLED_DEPTH / 2;
-            let is_same = (&old.source, &old.used, &old.found, &old.unread, old.settled)
-                == (&record.source, &record.used, &record.found, &record.unread, record.settled);
-            is_scan_far || !is_same
+            is_scan_far || WatchRecord { scanned: old.scanned, ..record.clone() } != *old
         });
         if is_worth {
             changes.watches.push((self.settings.name.clone(), Some(record.clone())));

@@ -45,7 +45,11 @@ impl Running {
                 Ok(Ok(left)) => {
                     *self.waiting.lock() = None;
                     self.fetch(left.wanted);
-                    if left.is_scanning { next_of(&mut updates) } else { self.next(&mut updates).await }
+                    if left.is_scanning {
+                        next_of(&mut updates)
+                    } else {
+                        self.next(&mut updates, left.retry_in.unwrap_or(TICK)).await
+                    }
                 }
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "failed to look for payments of the watches; trying again");
@@ -70,8 +74,9 @@ impl Running {
         Some(Next::Tell(Arc::new(Update { snapshot: at, touched: Touched::Any })))
     }
 
-    /// Waits for the next thing to do; `None` is a look at everything.
-    async fn next(&self, updates: &mut Receiver<Arc<Update>>) -> Option<Next> {
+    /// Waits for the next thing to do, and for no longer than until a watch that failed is tried again; `None` is a
+    /// look at everything.
+    async fn next(&self, updates: &mut Receiver<Arc<Update>>, retry_in: Duration) -> Option<Next> {
         tokio::select! {
             update = updates.recv() => match update {
                 Ok(update) => Some(Next::Tell(update)),
@@ -82,7 +87,9 @@ impl Running {
             () = self.changed.notified() => None,
             () = self.fetched.notified() => Some(Next::Tick),
             // Blocks may be installed for minutes before they are announced.
-            () = tokio::time::sleep(TICK) => if self.is_behind() { None } else { Some(Next::Tick) },
+            () = tokio::time::sleep(retry_in.min(TICK)) => {
+                if retry_in >= TICK && self.is_behind() { None } else { Some(Next::Tick) }
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use birdhouse_chain::source::BlockPart;
 use birdhouse_chain::{Index, ScriptHash, Snapshot, Touched, Tweaks, Update};
@@ -66,6 +67,8 @@ pub(super) struct Left {
     pub(super) wanted: Vec<BlockPart>,
     /// True if the next update goes on to scan.
     pub(super) is_scanning: bool,
+    /// Time until a watch that failed is tried again.
+    pub(super) retry_in: Option<Duration>,
 }
 
 /// The next thing to do.
@@ -190,7 +193,8 @@ impl Running {
             Next::Tick => self.again(),
         };
         let Some(update) = update else { return Ok(Left::default()) };
-        let announced = engine.update(&update, now());
+        let now = now();
+        let announced = engine.update(&update, now);
         let (views, found) = (engine.watches(), engine.take_found());
         let mut followed = self.followed.lock();
         self.publish_scripts(&engine, &views);
@@ -204,7 +208,8 @@ impl Running {
         if let Some(last) = announced.last() {
             self.announce(last.seq);
         }
-        Ok(Left { wanted: engine.wanted(), is_scanning: engine.is_scanning() })
+        let retry_in = engine.retry_in_s(now).map(Duration::from_secs);
+        Ok(Left { wanted: engine.wanted(), is_scanning: engine.is_scanning(), retry_in })
     }
 }
 

@@ -1,10 +1,14 @@
 //! Updates and ticks in every order, on the index of a real node's chain.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+
 use birdhouse_chain::{BuildOptions, Height, Profile, Secret};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Rpc};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::Options;
+use birdhouse_testkit::hooked_store::{Call, Hook, HookedStore};
 use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::Size;
 use birdhouse_testkit::script::{Form, Lock};
@@ -12,6 +16,7 @@ use birdhouse_testkit::tx::Payment;
 use bitcoin::Txid;
 use bitcoin::constants::genesis_block;
 use tempfile::TempDir;
+use tokio::runtime::{self, Runtime};
 use tokio::sync::broadcast::Receiver;
 
 use super::*;
@@ -23,11 +28,41 @@ const MANY_BLOCKS: usize = 150;
 struct World {
     live: LiveNode,
     core: CoreNode,
-    running: Running,
+    running: Arc<Running>,
+    flaw: Arc<Flaw>,
     /// The watched script.
     script: ScriptHash,
     updates: Receiver<Arc<Update>>,
     _folder: TempDir,
+}
+
+/// Name of the threads of [`World::follow_index`].
+const FOLLOWING: &str = "following";
+/// Longest wait for a notice. A watch that failed is tried again after 5 s, and everything after a minute.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// A flaw of the store that only the task of the watches meets.
+#[derive(Default)]
+struct Flaw(AtomicU8);
+
+impl Flaw {
+    const FAILS: u8 = 1;
+
+    fn set(&self, flaw: u8) {
+        self.0.store(flaw, Ordering::Relaxed);
+    }
+}
+
+impl Hook for Flaw {
+    fn before(&self, call: Call) -> birdhouse_store::Result<()> {
+        if call != Call::Read || thread::current().name() != Some(FOLLOWING) {
+            return Ok(());
+        }
+        match self.0.load(Ordering::Relaxed) {
+            Self::FAILS => Err(birdhouse_store::Error::Corrupt { table: "script".into(), reason: "of a test".into() }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A reader of a stream: it goes from the snapshot of one update to that of the next.
@@ -57,7 +92,9 @@ impl World {
         let files = Arc::new(BlockFiles::open(&node.blocks_dir(), Network::Regtest).unwrap());
         let rpc = Rpc::new(&format!("127.0.0.1:{}", node.rpc_port()), Auth::Cookie(node.cookie()));
         let genesis = genesis_block(Network::Regtest).block_hash();
-        let index = Index::open(Arc::new(MemoryStore::new()), files, genesis, Profile::Full, Secret([7; 16]));
+        let flaw = Arc::new(Flaw::default());
+        let store = HookedStore::new(Arc::new(MemoryStore::new()), Arc::clone(&flaw));
+        let index = Index::open(Arc::new(store), files, genesis, Profile::Full, Secret([7; 16]));
         let (index, core, folder) =
             (Arc::new(index.unwrap()), CoreNode::new(Arc::new(rpc)), tempfile::tempdir().unwrap());
         index.build(None, &BuildOptions::modest(folder.path())).unwrap();
@@ -68,7 +105,16 @@ impl World {
         let running = Running::new(state, file, Arc::clone(&index), Network::Regtest).unwrap();
         running.tell(&Next::Tick).unwrap();
         let updates = index.updates();
-        Self { live, core, running, script: ScriptHash::of(script.as_bytes()), updates, _folder: folder }
+        let running = Arc::new(running);
+        Self { live, core, running, flaw, script: ScriptHash::of(script.as_bytes()), updates, _folder: folder }
+    }
+
+    /// Follows the index on threads of its own for as long as the runtime lives.
+    fn follow_index(&self) -> Runtime {
+        let mut threads = runtime::Builder::new_multi_thread();
+        let runtime = threads.worker_threads(1).thread_name(FOLLOWING).enable_all().build().unwrap();
+        runtime.spawn(Arc::clone(&self.running).follow());
+        runtime
     }
 
     fn pay(&mut self, sat: u64) -> Txid {
@@ -189,4 +235,29 @@ fn a_tick_takes_a_newer_snapshot_of_the_same_state_alone() {
     world.sync();
     world.running.tell(&Next::Tick).unwrap();
     assert!(Arc::ptr_eq(&world.follow().at, &newest), "{paid} is not announced yet");
+}
+
+/// Waits until something is so, for as long as patience lasts.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let mut left = PATIENCE;
+    while !is_so() {
+        left = left.checked_sub(Duration::from_millis(50)).unwrap_or_else(|| panic!("gave up to wait: {what}"));
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A private chain may stand still for hours.
+#[test]
+fn a_watch_that_failed_is_looked_at_again_though_nothing_happens() {
+    let mut world = World::start(955);
+    let fault = |world: &World| world.running.views.lock().iter().find_map(|view| view.fault.clone());
+    world.flaw.set(Flaw::FAILS);
+    let _runtime = world.follow_index();
+    wait_until("a fault", || fault(&world).is_some_and(|fault| fault.contains("damaged")));
+    let paid = world.pay(40_000);
+    world.live.mine().unwrap();
+    world.sync();
+    world.flaw.set(0);
+    wait_until("a notice", || !world.notices().is_empty());
+    assert_eq!((world.notices(), fault(&world)), (vec![confirmed(paid)], None));
 }

@@ -67,6 +67,9 @@ pub(crate) struct WatchRecord {
     /// Silent payments in blocks that the node has removed.
     #[serde(default)]
     pub(crate) unread: Vec<Unread>,
+    /// The block that was announced last, of a watch that has failed since; the others may have gone on.
+    #[serde(with = "text::block", default)]
+    pub(crate) behind: Option<BlockId>,
 }
 
 /// A transaction that pays a scan key, and is still to be read.
@@ -92,6 +95,20 @@ pub(crate) struct Changes {
     pub(crate) open: Vec<(WatchName, Txid, Option<Open>)>,
     pub(crate) watches: Vec<(WatchName, Option<WatchRecord>)>,
     pub(crate) cursor: Option<BlockId>,
+}
+
+impl Changes {
+    /// Adds the changes of another watch.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.open.extend(other.open);
+        self.watches.extend(other.watches);
+        self.cursor = other.cursor.or(self.cursor);
+    }
+
+    /// Returns true if there is nothing to commit.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.watches.is_empty() && self.cursor.is_none()
+    }
 }
 
 #[derive(Serialize, Deserialize)]

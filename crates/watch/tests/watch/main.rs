@@ -3,6 +3,8 @@
 
 mod cases;
 mod cost;
+mod faults;
+mod flawed;
 mod model;
 mod naive;
 mod pruned;

@@ -78,6 +78,11 @@ impl Model {
         Self { name, script, levels, known: View::new(), announced: HashMap::new() }
     }
 
+    /// The name of its watch.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     fn level(&self, tip: u32, seen: &Seen) -> Option<u32> {
         let confirmations = seen.block.as_ref().map_or(0, |(height, _)| tip + 1 - height);
         self.levels.iter().copied().rev().find(|level| *level <= confirmations)

@@ -11,6 +11,7 @@ use birdhouse_testkit::{Bitcoind, Options};
 use birdhouse_watch::NoticeKind;
 use bitcoin::{Amount, OutPoint};
 
+use crate::flawed::Flaw;
 use crate::silent_sender::{KnownCoin, Receiver, Sent, pay, script, secret};
 use crate::spscan::descriptor;
 use crate::world::{World, shorts};
@@ -132,6 +133,35 @@ fn damaged_tweaks_are_a_fault_of_their_watch_alone() {
     let announced = world.look();
     assert_eq!((announced.len(), announced[0].txid), (1, Some(sent.transaction.compute_txid())));
     assert!(faults(&world).all(|fault| fault.is_none()));
+}
+
+/// Of a payment whose tweak follows late, every read fails once: that of its bytes, and those of its script's history.
+#[test]
+fn a_silent_payment_is_told_once_whichever_read_fails() {
+    for is_killed in [false, true] {
+        let mut world = World::start(926).with_tweaks();
+        let receiver = Receiver::new(6);
+        world.watch("silent", &format!("silent-payment = \"{}\"", descriptor(&receiver)));
+        assert!(world.restart().is_empty());
+        let sent = paid(&mut world, 61, &receiver);
+        world.live.mine_empty(300).unwrap();
+        assert!(world.sync().is_empty(), "its tweaks are not computed yet");
+        world.index.catch_up_derived(&AtomicBool::new(false)).unwrap();
+        let mut faults = 0;
+        let announced = loop {
+            world.flaw = Flaw::Once(faults);
+            let announced = if is_killed { world.restart() } else { world.look() };
+            if world.faults().is_empty() {
+                break announced;
+            }
+            assert!(announced.is_empty(), "read {faults}: {:?}", shorts(&announced));
+            faults += 1;
+        };
+        assert!(faults > 5, "{faults}");
+        assert_eq!((announced.len(), announced[0].txid), (1, Some(sent.transaction.compute_txid())));
+        world.flaw = Flaw::None;
+        assert!(world.look().is_empty() && world.restart().is_empty());
+    }
 }
 
 #[test]

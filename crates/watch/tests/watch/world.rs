@@ -1,5 +1,6 @@
 //! A node, an index of its chain, and an engine that follows it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use birdhouse_chain::source::BlockSource;
 use birdhouse_chain::{BuildOptions, DerivedIndex, Index, Profile, Secret, Touched, TweakDetail, Tweaks, Update};
 use birdhouse_node::{Auth, BlockFiles, CoreNode, Fetching, Rpc};
 use birdhouse_store::{MemoryStore, Store};
+use birdhouse_testkit::hooked_store::HookedStore;
 use birdhouse_testkit::live::LiveNode;
 use birdhouse_testkit::mix::Size;
 use birdhouse_testkit::{Bitcoind, Options};
@@ -20,6 +22,7 @@ use tempfile::TempDir;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 
+use crate::flawed::{Flaw, FlawedBlocks, FlawedReads};
 use crate::naive::short;
 
 const TINY: Size = Size { blocks: 3, block_txs: 2, scripts_per_form: 1, busy: &[] };
@@ -27,8 +30,12 @@ const TINY: Size = Size { blocks: 3, block_txs: 2, scripts_per_form: 1, busy: &[
 pub(crate) struct World {
     pub(crate) live: LiveNode,
     pub(crate) index: Arc<Index>,
-    store: Arc<MemoryStore>,
-    source: Arc<dyn BlockSource>,
+    store: Arc<dyn Store>,
+    /// The blocks of the index.
+    pub(crate) blocks: Arc<FlawedBlocks>,
+    reads: Arc<FlawedReads>,
+    /// The reads of the index that fail while the engine looks.
+    pub(crate) flaw: Flaw,
     core: CoreNode,
     updates: Receiver<Arc<Update>>,
     folder: TempDir,
@@ -43,10 +50,10 @@ fn rpc(node: &Bitcoind) -> Rpc {
     Rpc::new(&format!("127.0.0.1:{}", node.rpc_port()), Auth::Cookie(node.cookie()))
 }
 
-fn open(store: &Arc<MemoryStore>, source: &Arc<dyn BlockSource>) -> Arc<Index> {
+fn open(store: &Arc<dyn Store>, blocks: &Arc<FlawedBlocks>) -> Arc<Index> {
     let genesis = genesis_block(Network::Regtest).block_hash();
-    let store = Arc::<MemoryStore>::clone(store);
-    let index = Index::open(store, Arc::clone(source), genesis, Profile::Full, Secret([7; 16]));
+    let blocks = Arc::<FlawedBlocks>::clone(blocks);
+    let index = Index::open(Arc::clone(store), blocks, genesis, Profile::Full, Secret([7; 16]));
     Arc::new(index.unwrap())
 }
 
@@ -67,21 +74,36 @@ impl World {
     }
 
     fn of(live: LiveNode, source: Arc<dyn BlockSource>, folder: TempDir) -> Self {
-        let (store, core) = (Arc::new(MemoryStore::new()), CoreNode::new(Arc::new(rpc(live.node()))));
-        let index = open(&store, &source);
+        let (blocks, reads) = (Arc::new(FlawedBlocks::of(source)), Arc::new(FlawedReads::new(7)));
+        let store: Arc<dyn Store> = Arc::new(HookedStore::new(Arc::new(MemoryStore::new()), Arc::clone(&reads)));
+        let core = CoreNode::new(Arc::new(rpc(live.node())));
+        let index = open(&store, &blocks);
         let temp = tempfile::tempdir().unwrap();
         index.build(None, &BuildOptions::modest(temp.path())).unwrap();
         let updates = index.updates();
         index.sync(&core).unwrap();
-        let file = String::new();
-        let now = 1_700_000_000;
-        Self { live, index, store, source, core, updates, folder, opened: 0, file, engine: None, now }
+        let (file, engine, now) = (String::new(), None, 1_700_000_000);
+        Self {
+            live,
+            index,
+            store,
+            blocks,
+            reads,
+            flaw: Flaw::None,
+            core,
+            updates,
+            folder,
+            opened: 0,
+            file,
+            engine,
+            now,
+        }
     }
 
     /// Opens the index as another process does: what it knew of the mempool is gone.
     pub(crate) fn reopen(&mut self) {
         self.engine = None;
-        self.index = open(&self.store, &self.source);
+        self.index = open(&self.store, &self.blocks);
     }
 
     /// Mines blocks, and removes the first ones of the node. Returns the lowest height that it still has.
@@ -136,8 +158,14 @@ impl World {
 
     pub(crate) fn look(&mut self) -> Vec<Notice> {
         let snapshot = self.index.snapshot().unwrap();
-        let update = Update { snapshot, touched: Touched::Any };
-        self.engine.as_mut().unwrap().update(&update, self.now).unwrap()
+        self.announce(&Update { snapshot, touched: Touched::Any })
+    }
+
+    fn announce(&mut self, update: &Update) -> Vec<Notice> {
+        self.reads.fail(self.flaw);
+        let announced = self.engine.as_mut().unwrap().update(update, self.now);
+        self.flaw = self.reads.fail(Flaw::None);
+        announced.unwrap()
     }
 
     pub(crate) fn core(&self) -> &CoreNode {
@@ -150,13 +178,34 @@ impl World {
         let mut announced = Vec::new();
         loop {
             match self.updates.try_recv() {
-                Ok(update) => announced.extend(self.engine.as_mut().unwrap().update(&update, self.now).unwrap()),
+                Ok(update) => announced.extend(self.announce(&update)),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Lagged(_)) => announced.extend(self.look()),
                 Err(TryRecvError::Closed) => unreachable!("the index lives"),
             }
         }
         announced
+    }
+
+    /// Brings the index to the node, and tells its updates as one.
+    pub(crate) fn sync_at_once(&mut self) -> Vec<Notice> {
+        self.index.sync(&self.core).unwrap();
+        let mut touched = BTreeSet::new();
+        loop {
+            match self.updates.try_recv().as_deref() {
+                Ok(Update { touched: Touched::Scripts(scripts), .. }) => touched.extend(scripts.iter().copied()),
+                Err(TryRecvError::Empty) => break,
+                Ok(_) | Err(_) => return self.look(),
+            }
+        }
+        let touched = Touched::Scripts(touched.into_iter().collect());
+        self.announce(&Update { snapshot: self.index.snapshot().unwrap(), touched })
+    }
+
+    /// Names and faults of the watches that have one.
+    pub(crate) fn faults(&self) -> BTreeMap<String, String> {
+        let views = self.engine.as_ref().unwrap().watches().into_iter();
+        views.filter_map(|view| Some((view.name.to_string(), view.fault?))).collect()
     }
 
     /// Notices of the log as they are on the disk.
