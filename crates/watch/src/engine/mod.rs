@@ -120,9 +120,11 @@ impl Engine {
         self.following().any(|watch| watch.silent.is_behind)
     }
 
-    /// Returns the seconds until a watch that failed is looked at again; `None` if none has.
+    /// Returns the seconds until a look or a scan that failed is repeated; `None` if none has.
     pub(crate) fn retry_in_s(&self, now: u64) -> Option<u64> {
-        self.following().filter_map(|watch| watch.retry).map(|retry| retry.left_s(now)).min()
+        // A watch that rests scans nothing before its next look.
+        let retries = self.following().filter_map(|watch| watch.retry.or(watch.silent.retry));
+        retries.map(|retry| retry.left_s(now)).min()
     }
 
     /// Takes the scripts that watches at work have found since the last call: those of silent payments, and those that

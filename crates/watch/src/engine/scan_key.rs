@@ -6,6 +6,8 @@ use birdhouse_chain::source::BlockPart;
 use birdhouse_chain::{Found, Height, ScriptHash, Snapshot, Tweaks};
 use birdhouse_silentpayments::Scanner;
 
+use super::moment::{Moment, Scope};
+use super::retry::Retry;
 use crate::error::Result;
 use crate::state::Unread;
 
@@ -20,8 +22,8 @@ pub(super) struct Silent {
     pub(super) scanned: Option<u32>,
     /// True if there are blocks that no update has scanned yet.
     pub(super) is_behind: bool,
-    /// True if the last update could not scan.
-    pub(super) has_failed: bool,
+    /// The pause after the last scan failed.
+    pub(super) retry: Option<Retry>,
     /// The first unconfirmed transaction to scan.
     arrival: u64,
     /// Scripts found, in hexadecimal.
@@ -58,7 +60,12 @@ impl Silent {
     /// Goes back to where a scan began that failed. Scripts that it found stay.
     pub(super) fn go_back(&mut self, ScanPlace { scanned, arrival, unread }: ScanPlace) {
         (self.scanned, self.arrival, self.unread) = (scanned, arrival, unread);
-        (self.is_behind, self.has_failed) = (false, true);
+        self.is_behind = false;
+    }
+
+    /// True until the pause after a failed scan is over: the next scan begins where that one did.
+    pub(super) fn is_resting(&self, moment: &Moment<'_>) -> bool {
+        moment.scope == Scope::Touched && self.retry.is_some_and(|retry| !retry.is_due(moment.now))
     }
 
     /// Scans the next blocks, and what is new in the mempool.

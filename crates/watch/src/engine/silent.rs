@@ -12,6 +12,7 @@ use bitcoin::hex::{DisplayHex as _, FromHex as _};
 use bitcoin::{ScriptBuf, Transaction, consensus};
 
 use super::moment::Moment;
+use super::retry::Retry;
 use super::watched::Watched;
 use crate::error::Result;
 use crate::file::Source;
@@ -41,20 +42,25 @@ impl Watched {
 
     /// True while the past that the first sight is about is scanned.
     pub(super) fn awaits_scan(&self) -> bool {
-        self.record.is_none() && (self.silent.is_behind || self.silent.has_failed)
+        self.record.is_none() && (self.silent.is_behind || self.silent.retry.is_some())
     }
 
     /// Scans what is new for the watch's scan key, if it has one, and adds the scripts that it finds. A failure, such
-    /// as damaged tweaks, is a fault of this watch alone: the next update tries again.
+    /// as damaged tweaks, is a fault of this watch alone, which scans again after a
+    /// pause, and not at each change of the mempool.
     pub(super) fn scan(&mut self, scans: &Scans<'_>, moment: &Moment<'_>, scripts: &mut BTreeSet<ScriptHash>) {
         let Source::SilentPayment(key) = &self.settings.source else { return };
         let key = key.clone();
-        let fault = self.silent.fault.take();
         self.silent.scanned = Some(self.scan_from(moment));
+        if self.silent.is_resting(moment) {
+            self.silent.wanted.clear();
+            return;
+        }
+        let (fault, retry) = (self.silent.fault.take(), self.silent.retry.take());
         let place = self.silent.place();
-        self.silent.has_failed = false;
         if let Err(error) = self.scan_next(&key, scans, moment, scripts) {
             self.silent.go_back(place);
+            self.silent.retry = Some(Retry::after(retry, moment.now));
             self.silent_fault(&format!("failed to look for silent payments: {error}"));
             if self.silent.fault != fault {
                 tracing::warn!(%error, "failed to look for the silent payments of a watch");

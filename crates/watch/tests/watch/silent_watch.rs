@@ -1,7 +1,7 @@
 //! Payments to a silent payment address, of a sender who knows nothing of this server.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::bitcoind::free_port;
@@ -96,13 +96,14 @@ fn a_watch_from_before_the_index_of_tweaks_says_nothing_of_the_past() {
     assert_eq!((announced.len(), announced[0].txid), (1, Some(sent.transaction.compute_txid())));
 }
 
-/// Lets nothing be read while it is set.
+/// Lets nothing be read while it is set, and counts the attempts.
 #[derive(Default)]
-struct Damage(AtomicBool);
+struct Damage(AtomicBool, AtomicU32);
 
 impl Hook for Damage {
     fn before(&self, call: Call) -> birdhouse_store::Result<()> {
         if call == Call::Read && self.0.load(Ordering::Relaxed) {
+            self.1.fetch_add(1, Ordering::Relaxed);
             return Err(birdhouse_store::Error::Corrupt { table: "tweaks".into(), reason: "of a test".into() });
         }
         Ok(())
@@ -133,6 +134,39 @@ fn damaged_tweaks_are_a_fault_of_their_watch_alone() {
     let announced = world.look();
     assert_eq!((announced.len(), announced[0].txid), (1, Some(sent.transaction.compute_txid())));
     assert!(faults(&world).all(|fault| fault.is_none()));
+}
+
+#[test]
+fn a_scan_that_failed_is_not_repeated_at_each_change_of_the_mempool() {
+    let damage = Arc::new(Damage::default());
+    let store = HookedStore::new(Arc::new(MemoryStore::new()), Arc::clone(&damage));
+    let mut world = World::start(927).with_tweaks_in(Arc::new(store));
+    let receiver = Receiver::new(7);
+    world.watch("silent", &format!("silent-payment = \"{}\"", descriptor(&receiver)));
+    assert!(world.restart().is_empty());
+    let sent = paid(&mut world, 71, &receiver);
+    world.index.sync(world.core()).unwrap();
+    damage.0.store(true, Ordering::Relaxed);
+    let elsewhere = |world: &mut World| {
+        let script = world.live.wallet().foreign_address(9).script_pubkey();
+        world.live.pay(&[Payment::to_script(script, 30_000)]).unwrap();
+        world.sync()
+    };
+    assert!(world.sync().is_empty());
+    let reads = || damage.1.load(Ordering::Relaxed);
+    let of_one = reads();
+    for _ in 0..10 {
+        assert!(elsewhere(&mut world).is_empty());
+        assert!(world.faults()["silent"].contains("damaged"), "it stays: {:?}", world.faults());
+    }
+    assert!(of_one > 0 && reads() == of_one, "{of_one} reads, then {}", reads());
+    world.now += 5;
+    assert!(elsewhere(&mut world).is_empty() && reads() > of_one);
+    damage.0.store(false, Ordering::Relaxed);
+    world.now += 60;
+    let announced = elsewhere(&mut world);
+    assert_eq!((announced.len(), announced[0].txid), (1, Some(sent.transaction.compute_txid())));
+    assert!(world.faults().is_empty());
 }
 
 /// Of a payment whose tweak follows late, every read fails once: that of its bytes, and those of its script's history.
