@@ -23,6 +23,9 @@ pub enum Error {
         /// The table.
         table: &'static str,
     },
+    /// Work on the file of notices, or a look at the index, panicked.
+    #[error("a thread of the watches panicked; report its message in the log")]
+    Panicked,
     /// A test message did not reach the other side.
     #[error("the test message did not reach the channel \"{channel}\": {why}")]
     Undelivered {

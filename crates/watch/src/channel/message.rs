@@ -91,7 +91,7 @@ pub(super) enum Wording {
 
 impl Outcome {
     /// A failure that may pass.
-    pub(super) fn retry(why: impl Into<String>) -> Self {
+    pub(crate) fn retry(why: impl Into<String>) -> Self {
         Self::Retry { why: why.into(), after: None }
     }
 }

@@ -1,16 +1,18 @@
 //! The task of one channel: it sends the oldest entry until the other side has it, then the next one. So the order of
 //! notices is the order of deliveries. Alarms are a queue of their own, which comes first.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
 use super::schedule::{Step, give_up};
 use super::tools::{Render, Tools};
 use crate::channel::{Channel, Message, Outcome};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file::ChannelName;
 use crate::state::{Entry, Failure, Fate, State};
 
@@ -53,8 +55,7 @@ impl Lane {
             }
             Step::GiveUp { entry, why } => self.give_up(entry, why).await?,
             Step::Send(entry, notice) => {
-                let message = (self.render)(&notice);
-                let outcome = self.channel.send(&message).await;
+                let outcome = caught(async { self.channel.send(&(self.render)(&notice)).await }).await;
                 self.report(&outcome);
                 self.note(entry, outcome).await?;
             }
@@ -64,7 +65,7 @@ impl Lane {
 
     /// Sends a message now, beside the order of the outbox. Success makes the channel usable again.
     pub(super) async fn test(&self, message: &Message) -> Result<Outcome> {
-        let outcome = self.channel.send(message).await;
+        let outcome = caught(self.channel.send(message)).await;
         let (lane, noted, now) = (self.clone(), outcome.clone(), self.tools.clock.now().as_secs());
         blocking(move || {
             lane.state.change_delivery(&lane.name, |delivery| match noted {
@@ -123,7 +124,24 @@ impl Lane {
     }
 }
 
+/// Takes a panic of an attempt as its failure: the task of the channel goes on.
+async fn caught(attempt: impl Future<Output = Outcome>) -> Outcome {
+    let why = "the attempt panicked; report its message in the log";
+    AssertUnwindSafe(attempt).catch_unwind().await.unwrap_or_else(|_| Outcome::retry(why))
+}
+
 /// Runs work on the disk on a thread that may wait.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.expect("it does not panic, and is not aborted")
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Panicked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_beside_the_file_of_notices_is_a_failure() {
+        let failure = blocking(|| -> Result<()> { panic!("a fault of the test") }).await;
+        assert!(failure.is_err_and(|failure| failure.to_string().contains("panicked")));
+    }
 }

@@ -144,6 +144,29 @@ async fn notices_go_out_in_order_and_a_failed_one_holds_the_next_back() {
     assert_eq!(status.last_error.unwrap().why, "no");
 }
 
+/// Panics at the first attempt.
+struct Panics(AtomicU32);
+
+impl Channel for Panics {
+    fn send<'a>(&'a self, _message: &'a Message) -> BoxFuture<'a, Outcome> {
+        let is_first = self.0.fetch_add(1, Ordering::Relaxed) == 0;
+        Box::pin(async move { if is_first { panic!("a fault of the test") } else { Outcome::Delivered } })
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_that_panics_is_repeated_as_one_that_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = open(folder.path());
+    append(&state, 0..2, now(), &["me"]);
+    let channel = named("me", Arc::new(Panics(AtomicU32::new(0))));
+    let outbox = Outbox::with(state, vec![channel], &render(), &tools(quick())).unwrap();
+    let delivered = until(&outbox, |status| status.waiting == 0);
+    let status = tokio::time::timeout(Duration::from_secs(30), delivered).await.unwrap();
+    assert_eq!((status.delivered, status.given_up), (2, 0));
+    assert!(status.last_error.unwrap().why.contains("panic"));
+}
+
 #[tokio::test]
 async fn a_channel_that_fails_holds_no_other_one_back() {
     let folder = tempfile::tempdir().unwrap();

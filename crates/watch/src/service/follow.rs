@@ -12,6 +12,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use super::running::{Next, Running};
 use crate::api::Following;
+use crate::error::Error;
 
 /// Time after which the watches are compared without an update: a transaction that left the mempool counts as dropped
 /// after a while, whether or not anything happens.
@@ -41,8 +42,9 @@ impl Running {
             };
             let running = Arc::clone(&self);
             let announced = tokio::task::spawn_blocking(move || running.tell(&now)).await;
-            next = match announced {
-                Ok(Ok(left)) => {
+            // A panic leaves the engine without knowledge, so that it takes up what is committed.
+            next = match announced.unwrap_or(Err(Error::Panicked)) {
+                Ok(left) => {
                     *self.waiting.lock() = None;
                     self.fetch(left.wanted);
                     if left.is_scanning {
@@ -51,16 +53,11 @@ impl Running {
                         self.next(&mut updates, left.retry_in.unwrap_or(TICK)).await
                     }
                 }
-                Ok(Err(error)) => {
+                Err(error) => {
                     tracing::warn!(%error, "failed to look for payments of the watches; trying again");
                     *self.waiting.lock() = Some(error.to_string());
                     tokio::time::sleep(PAUSE).await;
                     None
-                }
-                Err(error) => {
-                    tracing::error!(%error, "failed to look for payments of the watches; they are announced no more");
-                    *self.waiting.lock() = Some("the task of the watches has ended; see the log".into());
-                    return;
                 }
             };
         }

@@ -47,6 +47,7 @@ struct Flaw(AtomicU8);
 
 impl Flaw {
     const FAILS: u8 = 1;
+    const PANICS: u8 = 2;
 
     fn set(&self, flaw: u8) {
         self.0.store(flaw, Ordering::Relaxed);
@@ -60,6 +61,7 @@ impl Hook for Flaw {
         }
         match self.0.load(Ordering::Relaxed) {
             Self::FAILS => Err(birdhouse_store::Error::Corrupt { table: "script".into(), reason: "of a test".into() }),
+            Self::PANICS => panic!("a fault of the test"),
             _ => Ok(()),
         }
     }
@@ -244,6 +246,21 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
         left = left.checked_sub(Duration::from_millis(50)).unwrap_or_else(|| panic!("gave up to wait: {what}"));
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+#[test]
+fn a_look_that_panics_is_not_the_last_one() {
+    let mut world = World::start(956);
+    world.flaw.set(Flaw::PANICS);
+    let _runtime = world.follow_index();
+    wait_until("a panic", || world.running.waiting.lock().is_some());
+    let paid = world.pay(40_000);
+    world.live.mine().unwrap();
+    world.sync();
+    world.flaw.set(0);
+    wait_until("a notice", || !world.notices().is_empty());
+    assert_eq!(world.notices(), [confirmed(paid)]);
+    wait_until("an end of the trouble", || world.running.waiting.lock().is_none());
 }
 
 /// A private chain may stand still for hours.
