@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, broadcast, watch};
 
 use super::scripts::{Scripts, branches_of};
-use crate::api::Origin;
+use crate::api::{Following, Origin};
 use crate::channel::Clock;
 use crate::engine::{Engine, WatchView};
 use crate::error::Result;
@@ -164,6 +164,20 @@ impl Running {
         *self.scripts.write() = Some(Arc::new(Scripts { origins, watched: count, branches, file }));
     }
 
+    /// Begins to follow the chain as the watches know it, or the index while they announce nothing.
+    pub(super) fn begin_to_follow(&self, of_index: impl FnOnce() -> Option<Following>) -> Option<Following> {
+        let followed = self.followed.lock();
+        if let Some(following) = followed.begin() {
+            return Some(following);
+        }
+        let found = followed.found.len();
+        // The engine takes the lock after each update, and the index may be busy.
+        drop(followed);
+        let of_index = of_index();
+        // Scripts that were found meanwhile count as found later.
+        self.followed.lock().begin().or_else(|| Some(Following { found, ..of_index? }))
+    }
+
     /// Returns the update of a tick: the snapshot of the last one, and no script. The index may have installed blocks
     /// and transactions that are announced later, and only the announcement says which scripts they touched: a newer
     /// snapshot without these would count as read.
@@ -210,6 +224,14 @@ impl Running {
         }
         let retry_in = engine.retry_in_s(now).map(Duration::from_secs);
         Ok(Left { wanted: engine.wanted(), is_scanning: engine.is_scanning(), retry_in })
+    }
+}
+
+impl Followed {
+    /// Begins after the last update; `None` while nothing is announced.
+    fn begin(&self) -> Option<Following> {
+        let at = Arc::clone(self.at.as_ref()?);
+        Some(Following { at, updates: self.updates.subscribe(), found: self.found.len() })
     }
 }
 

@@ -278,3 +278,23 @@ fn a_watch_that_failed_is_looked_at_again_though_nothing_happens() {
     wait_until("a notice", || !world.notices().is_empty());
     assert_eq!((world.notices(), fault(&world)), (vec![confirmed(paid)], None));
 }
+
+/// The index may be busy for a while, and the engine takes the lock after each update.
+#[test]
+fn nobody_who_begins_at_the_index_holds_the_engine_up() {
+    let world = World::start(957);
+    let begin = |meanwhile: &dyn Fn()| {
+        world.running.begin_to_follow(|| {
+            assert!(world.running.followed.try_lock().is_some(), "the engine waits");
+            meanwhile();
+            Following::of_index(&world.running.index)
+        })
+    };
+    world.running.followed.lock().at = None;
+    let newest = world.running.index.snapshot().unwrap();
+    assert!(Arc::ptr_eq(&begin(&|| ()).unwrap().at, &newest));
+    // The first update comes in between: the reader gets those that come after it from the engine.
+    let mut following = begin(&|| drop(world.running.tell(&Next::Tick).unwrap())).unwrap();
+    world.running.tell(&Next::Tick).unwrap();
+    assert!(following.updates.try_recv().is_ok() && following.updates.is_empty());
+}

@@ -1,7 +1,5 @@
 //! Questions of the API about watches.
 
-use std::sync::Arc;
-
 use birdhouse_chain::ScriptHash;
 
 use super::watches::Watches;
@@ -68,12 +66,9 @@ impl Wallets for Watches {
 
     fn follow(&self) -> Option<Following> {
         let of_index = || Following::of_index(&self.inner.index);
-        let Some(running) = self.running() else { return of_index() };
-        let followed = running.followed.lock();
-        let found = followed.found.len();
-        match &followed.at {
-            Some(at) => Some(Following { at: Arc::clone(at), updates: followed.updates.subscribe(), found }),
-            None => of_index().map(|following| Following { found, ..following }),
+        match self.running() {
+            Some(running) => running.begin_to_follow(of_index),
+            None => of_index(),
         }
     }
 
