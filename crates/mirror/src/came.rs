@@ -2,7 +2,7 @@
 //! URL are kept together.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use birdhouse_events::EventId;
 use parking_lot::Mutex;
@@ -15,6 +15,8 @@ pub(crate) struct Came {
     ids: Mutex<Ids>,
     /// Number of ids that are kept: none where nothing is sent to the URL.
     most: AtomicUsize,
+    /// True once a stream has events come from the URL.
+    comes: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -26,7 +28,17 @@ struct Ids {
 impl Came {
     /// Keeps no ids until [`Self::keep`].
     pub(crate) fn new() -> Self {
-        Self { ids: Mutex::default(), most: AtomicUsize::new(0) }
+        Self { ids: Mutex::default(), most: AtomicUsize::new(0), comes: AtomicBool::new(false) }
+    }
+
+    /// Notes that a stream has events come from the URL.
+    pub(crate) fn begin(&self) {
+        self.comes.store(true, Ordering::Relaxed);
+    }
+
+    /// True if events come from the URL, on whichever stream, or have come.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.comes.load(Ordering::Relaxed)
     }
 
     /// Keeps ids from now on: events are sent to the URL.

@@ -138,6 +138,12 @@ pub const SET_ASIDE_KEPT: usize = 20;
 pub const SET_ASIDE_WHY_BYTES: usize = 200;
 /// Ids of events that came from a URL, which are kept so that none is sent back: 100 bytes each.
 pub const CAME_IDS_MAX: usize = 20_000;
+/// Requests for the ids of the next events that the peer refuses for the moment, in a row, after which it is asked no
+/// more on this connection.
+pub const QUESTION_ATTEMPTS_MAX: u32 = 4;
+/// Times in a row that more than [`DRAINED_MAX`] messages of a peer have come, at which nothing is sent to it: the next
+/// events may be among them.
+pub const UNREAD_ROUNDS_MAX: usize = 100;
 /// Time between two writes of the cursors of streams. After a crash that time is caught up again.
 pub const CURSORS_INTERVAL: Duration = Duration::from_secs(2);
 /// Bytes of a place in that file besides its filter, at most: name, URL, and the events that were set aside. Escaped in
@@ -222,6 +228,21 @@ pub fn manual() -> String {
             "Ids that came from a URL and are remembered, so that none goes back",
             &CAME_IDS_MAX,
             "the oldest is forgotten; the other relay answers it as a duplicate",
+        ),
+        (
+            "Time in which the other relay answers by negentropy which events it has",
+            &PROBE_TIMEOUT,
+            "it is asked for them by their ids, or for pages",
+        ),
+        (
+            "Requests for events by their ids that it refuses for the moment, in a row",
+            &QUESTION_ATTEMPTS_MAX,
+            "it is asked no more on this connection",
+        ),
+        (
+            "Reads in a row, of 512 messages each, after which more lies unread",
+            &UNREAD_ROUNDS_MAX,
+            "events are sent to it although the next ones may be among what is unread",
         ),
         ("Reasons of refusals that are counted apart", &REASONS_MAX, "further ones are counted together"),
     ];

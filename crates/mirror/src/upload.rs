@@ -93,22 +93,20 @@ impl Upload {
 
     /// Returns the next event to send, if one may be sent now.
     pub(crate) fn next(&mut self, now: Duration) -> Option<String> {
-        self.first(now)?;
+        if self.in_flight.len() >= UPLOADS_IN_FLIGHT || self.pause(now).is_some() {
+            return None;
+        }
         let outgoing = self.ready.pop_front()?;
         Some(self.send(outgoing, now))
     }
 
-    /// Returns the id of that event.
-    pub(crate) fn first(&self, now: Duration) -> Option<EventId> {
-        if self.in_flight.len() >= UPLOADS_IN_FLIGHT || self.pause(now).is_some() {
-            return None;
+    /// Takes events out of those that wait to be sent; returns their ids.
+    pub(crate) fn leave_out(&mut self, is_left_out: impl Fn(&EventId) -> bool) -> Vec<EventId> {
+        let left_out: Vec<EventId> = self.ready.iter().map(|one| one.id).filter(is_left_out).collect();
+        if !left_out.is_empty() {
+            self.ready.retain(|one| !left_out.contains(&one.id));
         }
-        self.ready.front().map(|outgoing| outgoing.id)
-    }
-
-    /// Takes the first of the events that wait to be sent out of them.
-    pub(crate) fn skip(&mut self) {
-        self.ready.pop_front();
+        left_out
     }
 
     /// Puts an event in flight; returns its JSON.

@@ -16,7 +16,10 @@ use super::leg::{CatchUp, Leg};
 use super::status::StreamState;
 use super::up::{Cause, Up};
 use crate::intake::{Intake, Progress};
-use crate::limits::{DRAINED_MAX, PING_INTERVAL, SILENCE_TIMEOUT, STREAM_SILENCE_TIMEOUT, UNASKED_MAX};
+use crate::limits::{
+    DRAINED_MAX, PING_INTERVAL, SILENCE_TIMEOUT, STREAM_SILENCE_TIMEOUT, UNASKED_MAX, UNREAD_ROUNDS_MAX,
+};
+use crate::page::dated;
 use crate::peer::{Peer, now};
 use crate::words::{is_unknown, wants_pause};
 
@@ -39,6 +42,10 @@ pub(super) struct Conversation {
     pinged: Duration,
     /// Events that were not asked for.
     unasked: usize,
+    /// The first message that was not looked at when others had their turn.
+    unread: Option<Received>,
+    /// Times in a row that there was one.
+    unread_rounds: usize,
 }
 
 /// Work on what was missed before the live subscription.
@@ -93,6 +100,8 @@ impl Conversation {
             heard: now,
             pinged: now,
             unasked: 0,
+            unread: None,
+            unread_rounds: 0,
         }
     }
 
@@ -136,7 +145,7 @@ impl Conversation {
     }
 
     async fn wait(&mut self) -> Result<Woken, String> {
-        let Self { exchange, peer, missed, down, up, leg, .. } = self;
+        let Self { exchange, peer, missed, down, up, leg, unread, .. } = self;
         let stored = async {
             match down {
                 Some(down) => down.intake.progress.changed().await.map_err(|_| "storing the events failed".to_owned()),
@@ -149,11 +158,18 @@ impl Conversation {
                 None => pending().await,
             }
         };
+        let sends = !peer.is_proving();
+        let heard = async {
+            match unread.take() {
+                Some(received) => Ok(received),
+                None => peer.next().await,
+            }
+        };
         // Nothing is sent before the peer has answered a proof of identity.
-        let next = up.as_ref().filter(|_| !peer.is_proving()).and_then(Up::waits_for);
+        let next = up.as_ref().filter(|_| sends).and_then(Up::waits_for);
         tokio::select! {
             () = exchange.disconnected() => Err("the operator closed this connection".to_owned()),
-            received = peer.next() => received.map(Woken::Heard),
+            received = heard => received.map(Woken::Heard),
             ended = worked => Ok(Woken::CaughtUp(ended)),
             stored = stored => stored.map(|()| Woken::Stored),
             published = published(&leg.relay, next) => published.map(|()| Woken::Look),
@@ -176,8 +192,12 @@ impl Conversation {
         Ok(())
     }
 
+    /// Sends what may be sent, once everything is read that has come: the next events may be among it.
     async fn send(&mut self) -> Result<(), String> {
         let Some(up) = &mut self.up else { return Ok(()) };
+        if self.unread.is_some() && !self.unread_rounds.is_multiple_of(UNREAD_ROUNDS_MAX) {
+            return Ok(());
+        }
         let end = self.leg.relay.published_end()?;
         up.send(&self.peer, end, now()).await?;
         self.leg.cursors.set_up(&self.leg.key, up.decided_below());
@@ -199,7 +219,8 @@ impl Conversation {
             return Err(format!("{} does not answer the proof of our identity", self.peer.name()));
         }
         if let Some(up) = &mut self.up {
-            up.check_time(now)?;
+            up.check_time(&self.peer, now).await?;
+            up.leave_out_what_came();
             self.leg.cursors.set_up(&self.leg.key, up.decided_below());
         }
         if let Some(down) = &self.down {
@@ -216,16 +237,17 @@ impl Conversation {
 
     /// Takes everything that has come, then has it stored.
     async fn hear_all(&mut self, first: Received) -> Result<(), String> {
-        let mut next = Some(first);
-        let mut count = 0;
-        while let Some(received) = next {
+        let (mut next, mut count) = (Some(first), 0);
+        while let Some(received) = next.take_if(|_| count < DRAINED_MAX) {
             self.heard = now();
             if let Received::Message(text) = received {
                 self.hear(&text).await?;
             }
             count += 1;
-            next = if count < DRAINED_MAX { self.peer.next().now_or_never().transpose()? } else { None };
+            next = self.peer.next().now_or_never().transpose()?;
         }
+        self.unread_rounds = if next.is_some() { self.unread_rounds + 1 } else { 0 };
+        self.unread = next;
         if let Some(down) = &mut self.down {
             down.intake.flush().await;
         }
@@ -244,11 +266,8 @@ impl Conversation {
         match answer {
             Answer::Auth(challenge) => self.peer.prove(challenge).await,
             Answer::Event { subscription, event } => self.take(&subscription, event.get()).await,
-            Answer::Eose(name) if name == LIVE => {
-                self.confirmed();
-                Ok(())
-            }
-            Answer::Closed { subscription, reason } if subscription == LIVE => self.closed(&reason).await,
+            Answer::Eose(name) => self.complete(&name).await,
+            Answer::Closed { subscription, reason } => self.closed(&subscription, &reason).await,
             Answer::Ok { id, accepted, reason } => {
                 let (identity, up) = (self.identity(), &mut self.up);
                 let Some(up) = up else { return Ok(()) };
@@ -261,17 +280,11 @@ impl Conversation {
                 Some(up) => up.compared(&self.peer, &session, &message, now()).await,
                 None => Ok(()),
             },
-            Answer::CompareRefused { session, .. } => {
-                if let Some(up) = &mut self.up {
-                    up.check_refused(Some(&session));
-                }
-                Ok(())
-            }
-            Answer::Notice(text) => {
-                self.noticed(&text.to_ascii_lowercase());
-                Ok(())
-            }
-            Answer::Eose(_) | Answer::Closed { .. } => Ok(()),
+            Answer::CompareRefused { session, .. } => match &mut self.up {
+                Some(up) => up.compare_refused(&self.peer, Some(&session), now()).await,
+                None => Ok(()),
+            },
+            Answer::Notice(text) => self.noticed(&text.to_ascii_lowercase()).await,
         }
     }
 
@@ -283,34 +296,54 @@ impl Conversation {
         }
     }
 
-    fn noticed(&mut self, lowercase: &str) {
-        let Some(up) = &mut self.up else { return };
+    async fn noticed(&mut self, lowercase: &str) -> Result<(), String> {
+        let Some(up) = &mut self.up else { return Ok(()) };
         if wants_pause(lowercase) {
             up.slow_down(now());
         } else if is_unknown(lowercase) {
-            up.check_refused(None);
+            up.compare_refused(&self.peer, None, now()).await?;
         }
+        Ok(())
     }
 
     async fn take(&mut self, subscription: &str, json: &str) -> Result<(), String> {
-        match &mut self.down {
-            Some(down) if subscription == LIVE => {
-                self.leg.tally.change(|tally| tally.received += 1);
-                down.take(json).await;
-                Ok(())
-            }
-            _ => {
-                self.unasked += 1;
-                if self.unasked > UNASKED_MAX {
-                    return Err(format!("{} sends events that it was not asked for", self.peer.name()));
-                }
-                Ok(())
-            }
+        if let Some(down) = self.down.as_mut().filter(|_| subscription == LIVE) {
+            self.leg.tally.change(|tally| tally.received += 1);
+            down.take(json).await;
+            return Ok(());
+        }
+        if let Some(up) = &mut self.up
+            && dated(json).is_some_and(|dated| up.has(subscription, dated.id))
+        {
+            return Ok(());
+        }
+        self.unasked += 1;
+        if self.unasked > UNASKED_MAX {
+            return Err(format!("{} sends events that it was not asked for", self.peer.name()));
+        }
+        Ok(())
+    }
+
+    /// Takes the end of the stored events of a subscription.
+    async fn complete(&mut self, subscription: &str) -> Result<(), String> {
+        if subscription == LIVE {
+            self.confirmed();
+            return Ok(());
+        }
+        match &mut self.up {
+            Some(up) => up.complete(&self.peer, subscription).await,
+            None => Ok(()),
         }
     }
 
-    async fn closed(&mut self, reason: &str) -> Result<(), String> {
+    async fn closed(&mut self, subscription: &str, reason: &str) -> Result<(), String> {
         let identity = self.identity();
+        if subscription != LIVE {
+            return match &mut self.up {
+                Some(up) => up.closed(&self.peer, subscription, reason, identity, now()).await,
+                None => Ok(()),
+            };
+        }
         let Some(down) = &mut self.down else { return Ok(()) };
         match down.closed(reason, identity, now())? {
             Next::AskAgain => self.ask().await,

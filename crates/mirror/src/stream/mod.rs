@@ -7,8 +7,9 @@
 //!
 //! Up: every durable event that matches, in the order of the log, until the peer's OK or its final refusal. The cursor
 //! is the lowest number whose event has neither. An event at which the peer ends the connection, or that it does not
-//! answer, is sent alone a few times and then set aside. After an outage the peer is asked by negentropy which of them
-//! it has.
+//! answer, is sent alone a few times and then set aside. After an outage, and always where events come from the URL on
+//! any stream, the peer is asked which of the next events it has: by negentropy, else by a request for their ids.
+//! Nothing is sent before everything is read that has come.
 //!
 //! | file | what lives there |
 //! |---|---|
@@ -18,6 +19,7 @@
 //! | `status` | the state of a stream for people |
 //! | `undecided` | events without an outcome, and the place below them; pure |
 //! | `unanswered` | events that the peer does not answer, and when each is given up; pure |
+//! | `question` | which of the next events the peer has; pure |
 //! | `up`, `down` | the two directions of a connection |
 //! | `leg` | one URL of a stream: its places and its state |
 //! | `conversation` | one connection |
@@ -36,6 +38,7 @@ mod attempts;
 mod conversation;
 mod down;
 mod leg;
+mod question;
 mod up;
 
 mod streams;

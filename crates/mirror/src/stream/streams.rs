@@ -74,6 +74,9 @@ impl Streams {
                         if settings.direction().is_up() {
                             came.keep();
                         }
+                        if settings.direction().is_down() {
+                            came.begin();
+                        }
                         let leg = Arc::new(self.leg(&settings, target.clone(), key.clone(), plugin, came));
                         match &old {
                             Some(old) => old.task.abort(),

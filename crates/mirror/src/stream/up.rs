@@ -8,18 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_dial::relay::Accepted;
-use birdhouse_events::{EventId, Seq, hex};
+use birdhouse_events::{EventId, Seq};
 use birdhouse_relay::{DatedId, Exchange, Published, PublishedPage};
-use serde_json::json;
+use serde_json::Value;
 
 use super::down::Identity;
 use super::leg::Leg;
+use super::question::{self, Answered, Need, Question, Refusal};
 use super::unanswered::{Company, Fate, Turn};
 use super::undecided::Undecided;
-use crate::comparison::{Begun, Comparison, Step};
 use crate::limits::{
-    ALONE, ERROR_ATTEMPTS, ERROR_PAUSE, FETCH_IDS, PROBE_TIMEOUT, REPEATED_MAX, UNDECIDED_MAX, UPLOAD_BYTES_MAX,
-    UPLOADS_IN_FLIGHT,
+    ALONE, ERROR_ATTEMPTS, ERROR_PAUSE, FETCH_IDS, REPEATED_MAX, UNDECIDED_MAX, UPLOAD_BYTES_MAX, UPLOADS_IN_FLIGHT,
 };
 use crate::peer::Peer;
 use crate::upload::{Outgoing, Sent, Upload};
@@ -48,35 +47,22 @@ pub(super) struct Up {
     alone: Option<Alone>,
     /// Time of the last event that the peer accepted on this connection.
     accepted: Duration,
+    /// The question which of the next events the peer has.
     question: Question,
-    /// Number of the last comparison, for its name.
-    last: u64,
+    gap: Gap,
     /// Events that were sent again after a proof of identity.
     repeated: usize,
     /// Time of the last outcome, or since when one is owed.
     answered: Duration,
 }
 
-/// The question which of the next events the peer has: after an outage, and always where the stream goes both ways, for
-/// the peer may have sent them on another connection.
-enum Question {
-    /// It is asked before the next events are sent.
-    Before,
-    /// The answer is waited for.
-    Asked(Box<Check>),
-    /// It is not needed, or the peer does not answer it.
-    Never,
-}
-
-/// A question about events.
-struct Check {
-    name: String,
-    comparison: Comparison,
-    /// In the order of the log.
-    events: Vec<Outgoing>,
-    /// Those that the peer lacks, as far as they are known.
-    lacks: Vec<EventId>,
-    since: Duration,
+/// State of the events before this connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gap {
+    /// Some are not sent yet. The peer may have them: their outcomes were lost.
+    Open,
+    /// All are sent.
+    Closed,
 }
 
 /// Cause of the end of a connection.
@@ -123,8 +109,8 @@ impl Up {
             suspects: Vec::new(),
             alone: None,
             accepted: Duration::ZERO,
-            question: Question::Before,
-            last: 0,
+            question: Question::default(),
+            gap: Gap::Open,
             repeated: 0,
             answered: Duration::ZERO,
         }
@@ -141,8 +127,7 @@ impl Up {
     }
 
     fn has_room(&self) -> bool {
-        let is_waiting = matches!(self.question, Question::Asked(_));
-        !is_waiting && self.upload.has_sent_all() && self.undecided.len() < UNDECIDED_MAX
+        !self.question.is_open() && self.upload.has_sent_all() && self.undecided.len() < UNDECIDED_MAX
     }
 
     /// Sends what may be sent now. `end` is the number of the next event that will be published.
@@ -157,8 +142,13 @@ impl Up {
             let page = self.exchange.published(self.next, &self.leg.settings.job.wanted(), FETCH_IDS).await?;
             self.read(peer, page, now).await?;
         }
-        if self.next >= end && matches!(self.question, Question::Before) && !self.leg.settings.job.purpose.is_down() {
-            self.question = Question::Never;
+        if self.next >= end && !self.question.is_open() {
+            self.gap = Gap::Closed;
+        }
+        if !self.upload.is_pausing(now)
+            && let Some(message) = self.question.again(now)
+        {
+            self.say(peer, &message).await?;
         }
         for waiting in [&mut self.failed, &mut self.passed_over] {
             let due = waiting.extract_if(.., |failed| failed.at <= now).map(|failed| failed.outgoing);
@@ -181,10 +171,10 @@ impl Up {
         self.alone.take_if(|alone| !self.upload.is_in_flight(&alone.id));
         match &self.alone {
             Some(alone) if now < alone.since + ALONE => return None,
-            Some(_) => return self.next_of_others(now),
+            Some(_) => return self.upload.next(now),
             None => {}
         }
-        let Some(due) = self.due_suspect(now) else { return self.next_of_others(now) };
+        let Some(due) = self.due_suspect(now) else { return self.upload.next(now) };
         if self.upload.waits_since(now.saturating_sub(ALONE)) || self.upload.is_pausing(now) {
             return None;
         }
@@ -193,27 +183,24 @@ impl Up {
         Some(self.upload.send(outgoing, now))
     }
 
-    /// Returns the next event to send beside others. One that has come from the peer while it waited is left out.
-    fn next_of_others(&mut self, now: Duration) -> Option<String> {
-        while let Some(id) = self.upload.first(now)
-            && self.leg.came.has(&id)
-        {
-            self.upload.skip();
-            self.is_there(&id);
-        }
-        self.upload.next(now)
-    }
-
-    /// Returns the place of an event whose turn it is to be sent alone. Those that came from the peer are left out.
-    fn due_suspect(&mut self, now: Duration) -> Option<usize> {
-        let came = Arc::clone(&self.leg.came);
-        let left_out: Vec<Outgoing> = self.suspects.extract_if(.., |one| came.has(&one.id)).collect();
-        for Outgoing { id, .. } in left_out {
-            self.is_there(&id);
-        }
+    /// Returns the place of an event whose turn it is to be sent alone.
+    fn due_suspect(&self, now: Duration) -> Option<usize> {
         let unanswered = self.leg.unanswered.lock();
         let is_due = |one: &Outgoing| unanswered.turn(&one.id).is_none_or(|turn| turn.at <= now);
         self.suspects.iter().position(is_due)
+    }
+
+    /// Leaves events out that have come from the peer while they wait: later their ids may be forgotten.
+    pub(super) fn leave_out_what_came(&mut self) {
+        let came = Arc::clone(&self.leg.came);
+        let mut left_out = self.upload.leave_out(|id| came.has(id));
+        left_out.extend(self.suspects.extract_if(.., |one| came.has(&one.id)).map(|one| one.id));
+        for waiting in [&mut self.failed, &mut self.passed_over] {
+            left_out.extend(waiting.extract_if(.., |one| came.has(&one.outgoing.id)).map(|one| one.outgoing.id));
+        }
+        for id in left_out {
+            self.is_there(&id);
+        }
     }
 
     /// Notes that the peer has an event, though not from here.
@@ -249,19 +236,24 @@ impl Up {
             events.push(outgoing);
         }
         self.next = page.next;
-        if events.is_empty() || matches!(self.question, Question::Never) {
+        let may_be_there = self.gap == Gap::Open || self.leg.came.has_begun();
+        if events.is_empty() || self.question.is_given_up() || !may_be_there {
             self.queue(events);
             return Ok(());
         }
-        self.last += 1;
-        let name = format!("c{}", self.last);
-        let Begun { comparison, first } = Comparison::begin(&dated);
-        let ids: Vec<String> = events.iter().map(|event| event.id.to_string()).collect();
-        let bytes = peer.send(&json!(["NEG-OPEN", name, { "ids": ids }, hex::string(&first)])).await?;
+        let message = self.question.ask(events, &dated, now);
+        self.say(peer, &message).await
+    }
+
+    async fn say(&self, peer: &Peer, message: &Value) -> Result<(), String> {
+        let bytes = peer.send(message).await?;
         self.sent(bytes);
-        let check = Check { name, comparison, events, lacks: Vec::new(), since: now };
-        self.question = Question::Asked(Box::new(check));
         Ok(())
+    }
+
+    /// Returns the worth of knowing which of the next events the peer has.
+    fn need(&self) -> Need {
+        if self.leg.came.has_begun() { Need::NoEcho } else { Need::Saving }
     }
 
     /// True if an event goes to the peer; counts one that does not.
@@ -396,7 +388,7 @@ impl Up {
         }
     }
 
-    /// Takes an answer to a question about events.
+    /// Takes an answer by negentropy to a question about events.
     ///
     /// # Errors
     /// It is none, or the connection has ended.
@@ -407,45 +399,79 @@ impl Up {
         message: &[u8],
         now: Duration,
     ) -> Result<(), String> {
-        let Question::Asked(check) = &mut self.question else { return Ok(()) };
-        if check.name != name {
+        let turn = self.question.compared(name, message, now)?;
+        self.go_on(peer, turn).await
+    }
+
+    /// Takes the id of an event that the peer sends in answer to a question. Returns false if it was not asked for.
+    pub(super) fn has(&mut self, name: &str, id: EventId) -> bool {
+        let is_asked = self.question.has(name, id);
+        if is_asked {
+            self.leg.came.add(id);
+        }
+        is_asked
+    }
+
+    /// Takes the end of these events.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(super) async fn complete(&mut self, peer: &Peer, name: &str) -> Result<(), String> {
+        let turn = self.question.complete(name);
+        self.go_on(peer, turn).await
+    }
+
+    /// Takes a refusal of a subscription, which may be that of a question.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(super) async fn closed(
+        &mut self,
+        peer: &Peer,
+        name: &str,
+        reason: &str,
+        identity: Identity,
+        now: Duration,
+    ) -> Result<(), String> {
+        if !self.question.is_of(name) {
             return Ok(());
         }
-        check.since = now;
-        let Step { next, have, need: _ } = check.comparison.answered(message)?;
-        check.lacks.extend(have);
-        let message = if let Some(next) = next {
-            json!(["NEG-MSG", name, hex::string(&next)])
-        } else {
-            self.checked(Lacks::AsSaid);
-            json!(["NEG-CLOSE", name])
-        };
-        let bytes = peer.send(&message).await?;
-        self.sent(bytes);
-        Ok(())
-    }
-
-    /// Takes a refusal of a question. Without a name, it may be about another message.
-    pub(super) fn check_refused(&mut self, name: Option<&str>) {
-        let Question::Asked(check) = &self.question else { return };
-        if name.is_none_or(|name| name == check.name) {
-            self.checked(Lacks::All);
-            self.question = Question::Never;
+        let is_paused = reason.starts_with("rate-limited:");
+        if is_paused {
+            self.upload.slow_down(now);
         }
+        let may_change = is_paused || (wants_identity(reason) && identity != Identity::None);
+        let refusal = if may_change { Refusal::ForNow } else { Refusal::ForGood };
+        let turn = self.question.closed(name, refusal);
+        self.go_on(peer, turn).await
     }
 
-    /// Sends what the peer lacks of the events in question.
-    fn checked(&mut self, lacks: Lacks) {
-        let Question::Asked(check) = std::mem::replace(&mut self.question, Question::Before) else {
-            return;
-        };
-        let Check { events, lacks: said, .. } = *check;
-        let said: HashSet<EventId> = said.into_iter().collect();
-        let (lacked, known): (Vec<_>, Vec<_>) =
-            events.into_iter().partition(|event| lacks == Lacks::All || said.contains(&event.id));
-        self.queue(lacked);
-        for event in known {
-            self.is_there(&event.id);
+    /// Takes a refusal of negentropy. Without a name, it may be about another message.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(super) async fn compare_refused(
+        &mut self,
+        peer: &Peer,
+        name: Option<&str>,
+        now: Duration,
+    ) -> Result<(), String> {
+        let turn = self.question.compare_refused(name, self.need(), now);
+        self.go_on(peer, turn).await
+    }
+
+    /// Takes the next step of a question: sends what the peer lacks of its events.
+    async fn go_on(&mut self, peer: &Peer, turn: question::Turn) -> Result<(), String> {
+        let question::Turn { message, answered } = turn;
+        if let Some(Answered { lacked, known }) = answered {
+            self.queue(lacked);
+            for id in known {
+                self.is_there(&id);
+            }
+        }
+        match message {
+            Some(message) => self.say(peer, &message).await,
+            None => Ok(()),
         }
     }
 
@@ -475,14 +501,10 @@ impl Up {
     /// Checks that answers come in time.
     ///
     /// # Errors
-    /// None does.
-    pub(super) fn check_time(&mut self, now: Duration) -> Result<(), String> {
-        if let Question::Asked(check) = &self.question
-            && now > check.since + PROBE_TIMEOUT
-        {
-            self.check_refused(None);
-            self.answered = now;
-        }
+    /// None does, or the connection has ended.
+    pub(super) async fn check_time(&mut self, peer: &Peer, now: Duration) -> Result<(), String> {
+        let turn = self.question.check_time(self.need(), now);
+        self.go_on(peer, turn).await?;
         let patience = self.leg.settings.outcome_timeout;
         let late = || format!("the outcome of an event does not come in {} s", patience.as_secs());
         for id in self.upload.passed_over(now.saturating_sub(patience)) {
@@ -502,12 +524,4 @@ impl Up {
             _ => Err(late()),
         }
     }
-}
-
-/// Events in question that the peer lacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lacks {
-    AsSaid,
-    /// It has not said.
-    All,
 }

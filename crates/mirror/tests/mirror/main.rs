@@ -3,6 +3,7 @@
 
 mod app;
 mod between;
+mod echo;
 mod hostile;
 mod hostile_stream;
 mod old_peer;
