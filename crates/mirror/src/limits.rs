@@ -138,6 +138,8 @@ pub const SET_ASIDE_KEPT: usize = 20;
 pub const SET_ASIDE_WHY_BYTES: usize = 200;
 /// Ids of events that came from a URL, which are kept so that none is sent back: 100 bytes each.
 pub const CAME_IDS_MAX: usize = 20_000;
+/// Ids of events that were sent to a URL last: the same events come back, and have not come from there.
+pub const SENT_IDS_MAX: usize = 2 * UNDECIDED_MAX;
 /// Requests for the ids of the next events that the peer refuses for the moment, in a row, after which it is asked no
 /// more on this connection.
 pub const QUESTION_ATTEMPTS_MAX: u32 = 4;

@@ -226,7 +226,7 @@ impl Session<'_> {
             });
             self.upload.read(sent);
         }
-        while let Some(json) = self.upload.next(now()) {
+        while let Some(Outgoing { json, .. }) = self.upload.next(now()) {
             let bytes = self.peer.send_text(format!("[\"EVENT\",{json}]")).await?;
             self.sent(bytes);
             self.tally.change(|tally| tally.sent += 1);

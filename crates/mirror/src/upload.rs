@@ -92,7 +92,7 @@ impl Upload {
     }
 
     /// Returns the next event to send, if one may be sent now.
-    pub(crate) fn next(&mut self, now: Duration) -> Option<String> {
+    pub(crate) fn next(&mut self, now: Duration) -> Option<Outgoing> {
         if self.in_flight.len() >= UPLOADS_IN_FLIGHT || self.pause(now).is_some() {
             return None;
         }
@@ -109,13 +109,13 @@ impl Upload {
         left_out
     }
 
-    /// Puts an event in flight; returns its JSON.
-    pub(crate) fn send(&mut self, outgoing: Outgoing, now: Duration) -> String {
-        let json = outgoing.json.clone();
+    /// Puts an event in flight, and returns it.
+    pub(crate) fn send(&mut self, outgoing: Outgoing, now: Duration) -> Outgoing {
+        let sent = outgoing.clone();
         let number = self.next;
         self.next += 1;
         self.in_flight.insert(outgoing.id, InFlight { outgoing, number, since: now });
-        json
+        sent
     }
 
     /// Returns the events that were sent before a time and are not answered, although one that was sent later is.

@@ -154,7 +154,8 @@ impl Up {
             let due = waiting.extract_if(.., |failed| failed.at <= now).map(|failed| failed.outgoing);
             self.upload.read(due);
         }
-        while let Some(json) = self.next_to_send(now) {
+        while let Some(Outgoing { id, json }) = self.next_to_send(now) {
+            self.leg.came.sent(id);
             if !self.upload_was_waited_for() {
                 self.answered = now;
             }
@@ -167,7 +168,7 @@ impl Up {
 
     /// Returns the next event to send, if one may be sent now. One whose turn it is to be sent alone goes first; the
     /// others wait a moment for its outcome, and before it for theirs.
-    fn next_to_send(&mut self, now: Duration) -> Option<String> {
+    fn next_to_send(&mut self, now: Duration) -> Option<Outgoing> {
         self.alone.take_if(|alone| !self.upload.is_in_flight(&alone.id));
         match &self.alone {
             Some(alone) if now < alone.since + ALONE => return None,
@@ -294,6 +295,7 @@ impl Up {
             }
             return Ok(None);
         }
+        self.leg.came.not_kept(&id);
         if wants_identity(reason) {
             self.repeated += 1;
             if identity == Identity::None || self.repeated > REPEATED_MAX {

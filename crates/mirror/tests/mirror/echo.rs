@@ -121,6 +121,9 @@ async fn an_event_on_its_way_on_a_stream_is_not_sent_back_by_another_one() {
     assert_eq!(*notes.lock(), [&first, &last].map(|event| event.id.to_string()));
 }
 
+/// The answer of a peer that hangs up.
+const HANGS_UP: &str = "";
+
 /// A peer that answers each message of each connection with others, which it writes together.
 async fn peer(answers: impl Fn(&str) -> Vec<String> + Clone + Send + 'static) -> SocketAddr {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -132,6 +135,10 @@ async fn peer(answers: impl Fn(&str) -> Vec<String> + Clone + Send + 'static) ->
                 let Ok(mut client) = accept_async(socket).await else { return };
                 while let Some(Ok(Message::Text(text))) = client.next().await {
                     for answer in answers(&text) {
+                        if answer == HANGS_UP {
+                            let _ = client.close(None).await;
+                            return;
+                        }
                         if client.feed(Message::text(answer)).await.is_err() {
                             return;
                         }
@@ -226,4 +233,26 @@ async fn an_event_that_waits_for_long_after_it_came_is_not_sent_back() {
     until("all has come", || status(&streams).tally.received >= came).await;
     until("nothing waits", || status(&streams).behind == Some(0)).await;
     assert_eq!(*notes.lock(), [event.id.to_string()]);
+}
+
+/// It sends the event to its subscriptions before it is durable, as some relays do, and is killed then.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_the_peer_sent_back_and_lost_is_sent_again() {
+    let ours = App::start(Settings::default(), &[]).await;
+    let (event, notes) = (fresh(1, 0), Notes::default());
+    let (of_peer, noting) = (event.to_json(), Arc::clone(&notes));
+    let addr = peer(move |message| {
+        let Some(id) = sent(message) else { return has_nothing(message) };
+        let notes = &mut *noting.lock();
+        notes.push(id.clone());
+        if notes.len() == 1 { vec![live(&of_peer), HANGS_UP.to_owned()] } else { vec![ok(&id)] }
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let streams = start(&ours, folder.path(), vec![stream(addr, Direction::Both, "{}")]);
+    until_live(&streams).await;
+    publish(&ours, &event);
+    until("it was lost", || status(&streams).failures == 1).await;
+    until("nothing waits", || status(&streams).behind == Some(0)).await;
+    assert_eq!(*notes.lock(), [event.id.to_string(), event.id.to_string()]);
 }
