@@ -10,6 +10,7 @@ mod folders;
 #[cfg(feature = "cluster")]
 mod fronts;
 mod history;
+mod memory;
 #[path = "../../../watch/tests/watch/naive.rs"]
 mod naive;
 mod node;
@@ -22,6 +23,7 @@ mod receiver;
 mod relay;
 mod soak;
 mod stand_in;
+mod stream_clients;
 mod streams;
 mod tip;
 

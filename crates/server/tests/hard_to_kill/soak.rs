@@ -9,16 +9,14 @@ use std::time::{Duration, Instant};
 use birdhouse_testkit::Options;
 use birdhouse_testkit::asked::{Scripts, about, agrees, changed};
 use birdhouse_testkit::bitcoind::free_port;
-use birdhouse_testkit::http_client::HttpClient;
 use birdhouse_testkit::live::{LiveNode, Move};
-use birdhouse_testkit::metrics;
 use birdhouse_testkit::mix::Size;
 use birdhouse_testkit::peers::{Birdhouse, Home, Peer};
 use birdhouse_testkit::rng::{Rng, number};
 use birdhouse_testkit::sequence::SequencePublisher;
-use birdhouse_testkit::usage::Usage;
 
 use super::history::{Clock, Pace, Recorded};
+use super::memory::{BOUNDED_OF_RELAY, Sample};
 
 /// Events of three authors and subscriptions of three readers: some sixty and two a second.
 const PACE: Pace = Pace { pause: Duration::from_millis(50), whole_per_mille: 0 };
@@ -38,13 +36,11 @@ const GROWTH_MAX: f64 = 1.1;
 const GROWTH_BYTES_MAX: u64 = 4 << 20;
 /// Most memory without mapped files: what is in use, with what the allocator keeps.
 const OWN_BYTES_MAX: u64 = 128 << 20;
-/// Metric of the memory in use.
-const ALLOCATED: &str = "birdhouse_allocated_bytes";
 /// Metrics of memory whose bound is far above what an hour fills: what the logs of the stores have alone, and caches.
 const BOUNDED: [&str; 4] = [
     r#"birdhouse_store_unflushed_bytes{part="index"}"#,
-    r#"birdhouse_store_unflushed_bytes{part="relay"}"#,
-    "birdhouse_relay_memtable_bytes",
+    BOUNDED_OF_RELAY[0],
+    BOUNDED_OF_RELAY[1],
     "birdhouse_store_cache_bytes",
 ];
 /// Steps from one line about the memory to the next.
@@ -167,20 +163,16 @@ struct Memory {
 
 impl Memory {
     fn take(&mut self, world: &World) {
-        let text = HttpClient::connect(&world.metrics).unwrap().text("/metrics").unwrap();
-        let values = metrics::values(&text);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of bytes")]
-        let bytes = |name: &str| *values.get(name).unwrap_or_else(|| panic!("{name} is not in\n{text}")) as u64;
-        let (allocated, bounded) = (bytes(ALLOCATED), BOUNDED.map(bytes));
-        let own = Usage::of(world.server.pid()).unwrap().own_bytes;
+        let sample = Sample::take(&world.metrics, world.server.pid(), &BOUNDED);
+        let Sample { own, allocated, bounded } = &sample;
         if self.used.len().is_multiple_of(SAY_EVERY) {
             println!(
                 "step {}: {own} bytes without mapped files, {allocated} in use, of these {bounded:?} {BOUNDED:?}",
                 self.used.len()
             );
         }
-        self.used.push(allocated.saturating_sub(bounded.iter().sum()));
-        self.own_max = self.own_max.max(own);
+        self.used.push(sample.rest());
+        self.own_max = self.own_max.max(*own);
     }
 
     fn assert_flat(&self) {

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
+use tokio::task::yield_now;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, accept_async};
 
@@ -60,7 +61,7 @@ struct State {
     /// By time, then id.
     events: BTreeMap<(u64, String), Arc<str>>,
     ids: HashMap<String, u64>,
-    /// Events that came and are not acknowledged.
+    /// Events that came and are not durable.
     unsynced: BTreeSet<String>,
     connections: HashMap<u64, Connection>,
     notes: Notes,
@@ -395,9 +396,16 @@ impl Conversation<'_> {
             }
             is_new
         };
-        self.say(json!(["OK", id, true, if is_new { "" } else { "duplicate: it is here" }]).to_string()).await?;
-        self.at.state.lock().unsynced.remove(&id);
-        Some(())
+        // It may be killed before the event is durable.
+        yield_now().await;
+        {
+            let state = &mut *self.at.state.lock();
+            state.unsynced.remove(&id);
+            if !state.ids.contains_key(&id) {
+                return None;
+            }
+        }
+        self.say(json!(["OK", id, true, if is_new { "" } else { "duplicate: it is here" }]).to_string()).await
     }
 
     async fn answer(&mut self, name: &str, mut filter: Filter) -> Option<()> {

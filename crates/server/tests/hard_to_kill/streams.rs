@@ -2,17 +2,15 @@
 //! each comes from five of them. After a quiet time cables are pulled, both ends are killed, and the settings are read
 //! again and again. A checker that knows none of the server's code then compares what everybody has.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{scope, sleep};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent};
 use birdhouse_testkit::bitcoind::free_port;
 use birdhouse_testkit::relay_history::Seen;
 use birdhouse_testkit::rng::{Rng, number};
@@ -23,29 +21,23 @@ use nix::unistd::Pid;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::tungstenite::Message;
 
 use super::Home;
 use super::bird::Bird;
+use super::memory::{BOUNDED_OF_RELAY, Sample};
 use super::relay::connect;
 use super::stand_in::{Comparing, Notes, StandIn};
+use super::stream_clients::{COPIES, Listener, Publisher, Replay, lags};
 
-const STAND_INS: usize = 20;
+pub(super) const STAND_INS: usize = 20;
 /// Stand-ins of which the last ones have a stream in both directions, and up.
 const DOWN: usize = 14;
-const UP: usize = 2;
+pub(super) const UP: usize = 2;
 /// The last of those down, which know no NIP-77.
 const WITHOUT_NEGENTROPY: usize = 2;
-/// Events that the stand-ins replay in a second, and stand-ins that have each of them.
-const OFFERED_PER_S: u32 = 500;
-const COPIES: u32 = 5;
-/// Events that clients of the server publish in a second.
-const PUBLISHED_PER_S: u32 = 5;
-/// Time in which all copies of an event are published.
-const SPREAD: Duration = Duration::from_millis(500);
 /// Kind of the events. Filters name others beside it.
-const KIND: u16 = 1;
-const AUTHORS: u8 = 5;
+pub(super) const KIND: u16 = 1;
 /// Time in which two messages cross each other on a busy machine.
 const CROSSING: Duration = Duration::from_secs(1);
 /// Time until everybody has everything at the end.
@@ -94,6 +86,16 @@ fn streams_lose_nothing_for_a_long_time() {
     run(number("BIRDHOUSE_SEED").unwrap_or(1), volume);
 }
 
+/// Takes `BIRDHOUSE_MINUTES`, without a fault, and prints the memory at each. It grows until as many ids are kept of
+/// each stand-in as may be.
+#[test]
+#[ignore = "as long as BIRDHOUSE_MINUTES says"]
+fn streams_without_a_fault_for_a_long_time() {
+    let quiet = Duration::from_mins(number("BIRDHOUSE_MINUTES").unwrap_or(15));
+    let volume = Volume { quiet, stormy: Duration::ZERO, cut_max: Duration::ZERO, reloads: 0, kills: 0 };
+    run(number("BIRDHOUSE_SEED").unwrap_or(1), volume);
+}
+
 fn run(seed: u64, volume: Volume) {
     println!("seed {seed}");
     let mut world = World::start(seed);
@@ -117,24 +119,6 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
-}
-
-/// An event as it is passed on.
-#[derive(Debug, Clone)]
-struct Note {
-    id: String,
-    created_at: u64,
-    json: Arc<str>,
-}
-
-/// Signs a note of this moment; its content differs from those of others.
-#[expect(clippy::disallowed_methods, reason = "streams are about events of this moment")]
-fn sign(author: u8, content: &str) -> Note {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let tags = vec![Tag(vec!["client".to_owned(), "streams".to_owned()])];
-    let draft = UnsignedEvent { created_at: Timestamp(now), kind: Kind(KIND), tags, content: content.to_owned() };
-    let event = draft.sign(&Keys::from_secret([author; 32]).unwrap());
-    Note { id: event.id.to_string(), created_at: now, json: event.to_json().into() }
 }
 
 /// Everything that takes part.
@@ -165,17 +149,21 @@ impl World {
                 runtime.block_on(StandIn::start(passes, comparing, clock))
             })
             .collect();
-        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
-        let home = Home::of_relay(&[format!("--relay-addr={addr}")]);
+        let addr = SocketAddr::from((own_address(), free_port().unwrap()));
+        let ops_addr = SocketAddr::from((own_address(), free_port().unwrap()));
+        let home = Home::of_relay(&[format!("--relay-addr={addr}"), format!("--ops-addr={ops_addr}")]);
         let config = home.dir.path().join("birdhouse.toml");
         let home = home.arg(&format!("--config={}", config.display()));
         let mut faults = Faults {
             home,
             addr,
+            ops_addr,
             bird: None,
             stand_ins: stand_ins.clone(),
             kinds: vec![2; STAND_INS],
             counts: Counts::default(),
+            started: clock,
+            memory: Memory { began: clock, minutes: Vec::new() },
         };
         faults.configure();
         faults.start_server();
@@ -198,8 +186,10 @@ impl World {
         let took = began.elapsed();
         // Nothing is sent back afterwards, either.
         sleep(Duration::from_secs(1));
-        let findings = check(&self.history());
+        let history = self.history();
+        let findings = check(&history);
         self.report(&findings, took);
+        print_echoes(&history, &findings);
         let shown: Vec<&Fault> = findings.faults.iter().take(20).collect();
         let log = self.faults.home.log();
         assert!(shown.is_empty(), "seed {seed}: {} faults: {shown:?}\n{log}", findings.faults.len());
@@ -243,14 +233,33 @@ impl World {
              again; whole {:.1} s after the last fault",
             took.as_secs_f64(),
         );
+        self.faults.memory.print();
     }
+}
+
+/// Prints the times of events that were sent back.
+fn print_echoes(history: &History, findings: &Findings) {
+    for fault in &findings.faults {
+        let Fault::Echo(event, number) = *fault else { continue };
+        let peer = &history.peers[number];
+        let (offered, seen) = (peer.offered[&event], peer.came.iter().find(|seen| seen.event == event).unwrap());
+        let is_near = |cut: &&Cut| cut.from < seen.at && cut.to > offered.saturating_sub(micros(PATIENCE) / 10);
+        let cuts: Vec<&Cut> = peer.cuts.iter().filter(is_near).collect();
+        println!("{event:016x} was offered by s{number} at {offered} us, and sent back at {} us; {cuts:?}", seen.at);
+    }
+}
+
+/// Returns an address of this machine on which no other test listens: the port is free for a moment after each kill.
+fn own_address() -> Ipv4Addr {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 1 + high % 250, low, 1)
 }
 
 fn is_whole(findings: &Findings) -> bool {
     !findings.faults.iter().any(|fault| matches!(fault, Fault::MissingHere(_) | Fault::MissingThere(..)))
 }
 
-fn micros(time: Duration) -> u64 {
+pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap()
 }
 
@@ -271,156 +280,20 @@ fn peer(stand_in: &StandIn) -> Peer {
     }
 }
 
-/// The clients of the stand-ins.
-struct Replay {
-    stand_ins: Vec<Arc<StandIn>>,
-    clock: Instant,
-    /// Time at which the first stand-in had each event that goes to the server.
-    first: Mutex<HashMap<String, u64>>,
-    /// Events that were published, each copy counted.
-    offered: AtomicU32,
-}
-
-impl Replay {
-    /// Publishes each event on several stand-ins, one of which passes it to the server.
-    fn run(&self, seed: u64, is_over: &AtomicBool) {
-        let mut rng = Rng::new(seed ^ 0x7265_706c);
-        let interval = Duration::from_secs(1) * COPIES / OFFERED_PER_S;
-        let (mut due, mut waiting) = (Instant::now(), VecDeque::new());
-        for count in 0_u64.. {
-            let note = sign(1 + u8::try_from(count % u64::from(AUTHORS)).unwrap(), &format!("{seed} {count}"));
-            let first = rng.index(STAND_INS - UP);
-            let mut copies: BTreeMap<usize, Instant> = BTreeMap::from([(first, due)]);
-            while copies.len() < COPIES as usize {
-                let later = Duration::from_micros(rng.below(micros(SPREAD)));
-                copies.entry(rng.index(STAND_INS)).or_insert(due + later);
-            }
-            waiting.extend(copies.into_iter().map(|(stand_in, at)| (at, stand_in, note.clone())));
-            waiting.make_contiguous().sort_by_key(|(at, ..)| *at);
-            due += interval;
-            while waiting.front().is_some_and(|(at, ..)| *at <= Instant::now()) {
-                let (_, stand_in, note) = waiting.pop_front().unwrap();
-                self.publish(stand_in, &note);
-            }
-            sleep(due.saturating_duration_since(Instant::now()));
-            if is_over.load(Ordering::Relaxed) {
-                break;
-            }
-        }
-        for (_, stand_in, note) in waiting {
-            self.publish(stand_in, &note);
-        }
-    }
-
-    /// Publishes an event on a stand-in, unless it is down: its clients go elsewhere then.
-    fn publish(&self, stand_in: usize, note: &Note) {
-        let stand_in = &self.stand_ins[stand_in];
-        if !stand_in.publish(&note.id, note.created_at, KIND.into(), &note.json) {
-            return;
-        }
-        self.offered.fetch_add(1, Ordering::Relaxed);
-        if stand_in.passes != Passes::Up {
-            self.first.lock().entry(note.id.clone()).or_insert(micros(self.clock.elapsed()));
-        }
-    }
-}
-
-/// A client that publishes on the server.
-struct Publisher {
-    addr: SocketAddr,
-    prefix: String,
-    accepted: Mutex<BTreeSet<String>>,
-}
-
-impl Publisher {
-    /// Publishes until each event is accepted, whatever happens to the server.
-    fn run(&self, is_over: &AtomicBool) {
-        let (mut socket, mut due) = (None, Instant::now());
-        for count in 0_u64.. {
-            let note = sign(AUTHORS + 1, &format!("{} here {count}", self.prefix));
-            while !self.publish(&mut socket, &note) {
-                socket = None;
-                sleep(Duration::from_millis(100));
-            }
-            due += Duration::from_secs(1) / PUBLISHED_PER_S;
-            sleep(due.saturating_duration_since(Instant::now()));
-            if is_over.load(Ordering::Relaxed) {
-                return;
-            }
-        }
-    }
-
-    fn publish(&self, socket: &mut Option<Socket>, note: &Note) -> bool {
-        let Some(socket) = socket.take().or_else(|| connect(self.addr)).map(|new| socket.insert(new)) else {
-            return false;
-        };
-        if socket.send(Message::text(format!("[\"EVENT\",{}]", note.json))).is_err() {
-            return false;
-        }
-        loop {
-            match socket.read() {
-                Ok(Message::Text(text)) => {
-                    let answer: Value = serde_json::from_str(&text).unwrap();
-                    if answer[0] == "OK" {
-                        assert_eq!(answer[2], true, "{answer}");
-                        self.accepted.lock().insert(note.id.clone());
-                        return true;
-                    }
-                }
-                Ok(_) => {}
-                Err(_) => return false,
-            }
-        }
-    }
-}
-
-type Socket = tokio_tungstenite::tungstenite::WebSocket<std::net::TcpStream>;
-
-/// A client that follows the events of the server.
-struct Listener {
-    addr: SocketAddr,
-    clock: Instant,
-    /// Time at which each event came.
-    seen: Mutex<HashMap<String, u64>>,
-}
-
-impl Listener {
-    fn run(&self, is_over: &AtomicBool) {
-        while !is_over.load(Ordering::Relaxed) {
-            if let Some(socket) = connect(self.addr) {
-                self.follow(socket, is_over);
-            }
-            sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn follow(&self, mut socket: Socket, is_over: &AtomicBool) {
-        let _ = socket.get_ref().set_read_timeout(Some(Duration::from_millis(200)));
-        let _ = socket.send(Message::text(json!(["REQ", "live", { "kinds": [KIND], "limit": 0 }]).to_string()));
-        while !is_over.load(Ordering::Relaxed) {
-            match socket.read() {
-                Ok(Message::Text(text)) => {
-                    if let Some(id) = text.split("\"id\":\"").nth(1) {
-                        self.seen.lock().entry(id[..64].to_owned()).or_insert(micros(self.clock.elapsed()));
-                    }
-                }
-                Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {}
-                Ok(_) => {}
-                Err(_) => return,
-            }
-        }
-    }
-}
-
 /// The server, the stand-ins, and what happens to them.
 struct Faults {
     home: Home,
     addr: SocketAddr,
+    /// Address of its metrics.
+    ops_addr: SocketAddr,
     bird: Option<Bird>,
     stand_ins: Vec<Arc<StandIn>>,
     /// The kind that the filter of each stream names beside that of the events.
     kinds: Vec<u16>,
     counts: Counts,
+    /// Time of the server's last start.
+    started: Instant,
+    memory: Memory,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -430,6 +303,43 @@ struct Counts {
     cuts: u32,
     longest_cut: Duration,
     reloads: u32,
+}
+
+/// The server's memory at each minute.
+struct Memory {
+    began: Instant,
+    minutes: Vec<Minute>,
+}
+
+struct Minute {
+    sample: Sample,
+    /// Age of the server.
+    age: Duration,
+}
+
+impl Memory {
+    /// Notes the memory of a server once a minute.
+    fn look(&mut self, ops_addr: SocketAddr, pid: u32, started: Instant) {
+        if self.began.elapsed().as_secs() / 60 > self.minutes.len() as u64 {
+            let sample = Sample::take(&ops_addr.to_string(), pid, &BOUNDED_OF_RELAY);
+            self.minutes.push(Minute { sample, age: started.elapsed() });
+        }
+    }
+
+    fn print(&self) {
+        println!("memory at each minute, KiB: without mapped files; in use; of these {BOUNDED_OF_RELAY:?}; the rest");
+        for (number, Minute { sample, age }) in self.minutes.iter().enumerate() {
+            let bounded: Vec<u64> = sample.bounded.iter().map(|bytes| bytes / 1024).collect();
+            println!(
+                "{}: {}; {}; {bounded:?}; {} (server {} s old)",
+                number + 1,
+                sample.own / 1024,
+                sample.allocated / 1024,
+                sample.rest() / 1024,
+                age.as_secs(),
+            );
+        }
+    }
 }
 
 impl Faults {
@@ -453,6 +363,7 @@ impl Faults {
     fn start_server(&mut self) {
         let from = self.home.log().len();
         self.bird = Some(self.home.start("run"));
+        self.started = Instant::now();
         self.home.wait_for_log(from, "serving the relay addr=");
     }
 
@@ -488,7 +399,7 @@ impl Faults {
     }
 
     /// Lets everything pass for a time, and prints the cost.
-    fn quiet(&self, time: Duration, replay: &Replay, listener: &Listener) {
+    fn quiet(&mut self, time: Duration, replay: &Replay, listener: &Listener) {
         let pid = self.bird.as_ref().unwrap().pid();
         // Connections and the first events.
         sleep(time / 4);
@@ -498,6 +409,7 @@ impl Faults {
         while began.elapsed() < time * 3 / 4 {
             sleep(Duration::from_millis(250));
             memory.push(Usage::of(pid).unwrap().own_bytes / 1024);
+            self.memory.look(self.ops_addr, pid, self.started);
         }
         let (took, of_server) = (began.elapsed(), Usage::of(pid).unwrap().cpu.saturating_sub(of_server.cpu));
         let (to, offered) = (micros(replay.clock.elapsed()), replay.offered.load(Ordering::Relaxed) - offered);
@@ -539,6 +451,7 @@ impl Faults {
             if f64::from(self.counts.reloads) < share * f64::from(volume.reloads) {
                 self.reload(&mut rng);
             }
+            self.memory.look(self.ops_addr, self.bird.as_ref().unwrap().pid(), self.started);
             let number = rng.index(STAND_INS);
             if ends.len() < STAND_INS / 2 && ends.iter().all(|(_, other, _)| *other != number) {
                 let longest = if rng.below(4) == 0 { volume.cut_max } else { volume.cut_max / 10 };
@@ -615,14 +528,6 @@ enum Mend {
     Start,
     Plug,
     PlugAndReset,
-}
-
-/// Returns the times from the first stand-in to a client of the server, ascending, microseconds.
-fn lags(first: &HashMap<String, u64>, seen: &HashMap<String, u64>, from: u64, to: u64) -> Vec<u64> {
-    let meant = first.iter().filter(|(_, at)| (from..to).contains(*at));
-    let mut lags: Vec<u64> = meant.filter_map(|(id, at)| Some(seen.get(id)?.saturating_sub(*at))).collect();
-    lags.sort_unstable();
-    lags
 }
 
 fn median(values: &[u64]) -> u64 {
