@@ -402,7 +402,11 @@ impl Faults {
     fn quiet(&mut self, time: Duration, replay: &Replay, listener: &Listener) {
         let pid = self.bird.as_ref().unwrap().pid();
         // Connections and the first events.
-        sleep(time / 4);
+        let begin = Instant::now();
+        while begin.elapsed() < time / 4 {
+            sleep(Duration::from_millis(250));
+            self.memory.look(self.ops_addr, pid, self.started);
+        }
         let (began, of_server, of_stand_ins) = (Instant::now(), Usage::of(pid).unwrap(), own_cpu());
         let (from, offered) = (micros(replay.clock.elapsed()), replay.offered.load(Ordering::Relaxed));
         let mut memory = Vec::new();
