@@ -8,11 +8,12 @@ use birdhouse_dial::relay::{Answer, Received};
 use birdhouse_events::Seq;
 use birdhouse_relay::{Exchange, Relay};
 use futures_util::FutureExt as _;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::backoff::Backoff;
 use super::down::{Down, Identity, LIVE, Next};
-use super::leg::{CatchUp, Leg};
+use super::leg::Leg;
 use super::status::StreamState;
 use super::up::{Cause, Up};
 use crate::intake::{Intake, Progress};
@@ -50,7 +51,8 @@ pub(super) struct Conversation {
 
 /// Work on what was missed before the live subscription.
 struct Missed {
-    work: Option<CatchUp>,
+    /// None or one, in a task of its own: this one may wait for a turn to read that the work was given.
+    work: JoinSet<Result<(), String>>,
     /// Time at which the live subscription was asked for: nothing that is newer is missed.
     asked: Duration,
     backoff: Backoff,
@@ -87,7 +89,7 @@ impl Conversation {
             Down::new(Intake::start(Arc::clone(&exchange), wanted, leg.tally.clone(), came), now)
         });
         let up = direction.is_up().then(|| Up::new(Arc::clone(&leg), Arc::clone(&exchange)));
-        let missed = Missed { work: None, asked: now, backoff: Backoff::default(), again: None };
+        let missed = Missed { work: JoinSet::new(), asked: now, backoff: Backoff::default(), again: None };
         Self {
             leg,
             exchange,
@@ -153,8 +155,8 @@ impl Conversation {
             }
         };
         let worked = async {
-            match &mut missed.work {
-                Some(work) => work.await,
+            match missed.work.join_next().await {
+                Some(ended) => ended.unwrap_or_else(|_| Err("comparing failed; see the log".to_owned())),
                 None => pending().await,
             }
         };
@@ -183,7 +185,7 @@ impl Conversation {
         let Some(down) = &mut self.down else { return Ok(()) };
         // What comes between a refusal and the new subscription is caught up once that is confirmed.
         down.is_complete = false;
-        (self.missed.work, self.missed.again) = (None, None);
+        (self.missed.work, self.missed.again) = (JoinSet::new(), None);
         self.missed.asked = now();
         let message = down.ask(&self.leg.settings.job, self.missed.asked);
         let bytes = self.peer.send(&message).await?;
@@ -228,7 +230,7 @@ impl Conversation {
         }
         if self.missed.again.is_some_and(|again| now >= again) {
             self.missed.again = None;
-            self.missed.work = Some(self.leg.catch_up());
+            self.missed.work.spawn(self.leg.catch_up());
         }
         Ok(())
     }
@@ -354,14 +356,13 @@ impl Conversation {
     // === catching up ===
 
     fn confirmed(&mut self) {
-        if self.down.as_mut().is_some_and(Down::confirmed) && self.missed.work.is_none() {
-            self.missed.work = Some(self.leg.catch_up());
+        if self.down.as_mut().is_some_and(Down::confirmed) && self.missed.work.is_empty() {
+            self.missed.work.spawn(self.leg.catch_up());
             self.is_well(StreamState::CatchingUp);
         }
     }
 
     fn caught_up(&mut self, ended: Result<(), String>) {
-        self.missed.work = None;
         match ended {
             Ok(()) => {
                 if let Some(down) = &mut self.down {
