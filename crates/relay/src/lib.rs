@@ -14,6 +14,7 @@
 //! | `fronts` | relays whose events another process stores |
 //! | `writing` | events on their way in, and the upkeep of what is stored |
 //! | `plugin` | the operator's own program that judges events |
+//! | `members` | members: requests to join and leave, invites, the relay's list (NIP-43) |
 //! | `entrance` | HTTP: the way to a WebSocket, NIP-11, NIP-86 |
 //! | `connection` | one client: its messages, its stored and live events, negentropy |
 //!
@@ -38,9 +39,13 @@ mod fronts;
 mod plugin;
 mod writing;
 
+mod members;
+
 mod connection;
 mod entrance;
 mod exchange;
+mod membership;
+mod newest;
 mod own;
 mod published;
 mod relay;
@@ -62,11 +67,13 @@ pub use free_disk::FreeDisk;
 pub use fronts::{FeedOffset, RelayWriter};
 pub use limits::{Limits, LimitsGiven, PrivateMessages};
 pub use plugin::Plugin;
-pub use policy::{Kinds, KindsRate, Lists, Policy, RatedBy};
+pub use policy::{Kinds, KindsRate, Lists, Members, MembersAlone, Policy, RatedBy};
 pub use published::{Published, PublishedPage};
 pub use relay::Relay;
 pub use reports::Reported;
-pub use rules::{Change, Changed, Rule, RuleBook, Rules, RulesError, Subject, Text, Verdict, replace_file};
+pub use rules::{
+    Change, Changed, Invite, Member, Rule, RuleBook, Rules, RulesError, Subject, Text, Verdict, replace_file,
+};
 pub use server::Listener;
 pub use settings::{Description, EoseHints, PluginSettings, Settings, WhenBroken};
 pub use writing::{Health, Storing};

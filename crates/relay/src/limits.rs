@@ -31,6 +31,8 @@ bounds! {
         client_events: Option<Rate> = Some(Rate::per_minute(3000)) => "OK false `rate-limited`, with when to retry",
         /// Rate of events of one author, whoever publishes them.
         author_events: Option<Rate> = None => "OK false `rate-limited`, with when to retry",
+        /// Rate of requests of one client to join or to leave, where the relay has members (NIP-43).
+        client_joins: Option<Rate> = Some(Rate::per_minute(10)) => "OK false `rate-limited`, with when to retry",
         /// Bytes of a message from the client, compressed and uncompressed.
         message_bytes: usize = 1 << 20 => "the connection is closed with status 1009",
         /// Time from the first byte of a message to its last.
@@ -214,6 +216,20 @@ fixed_bounds! {
     RATED_MAX: usize = 100_000 => "the half that published least is forgotten",
     /// Rules about authors, events, kinds and clients that the operator made while the relay ran.
     RULES_MAX: usize = 100_000 => "a further rule is refused",
+    /// Members (NIP-43) up to which requests to join are taken, and that the relay's list of them has, the earliest.
+    MEMBERS_MAX: usize = 5000 => "OK false `restricted`; later ones are members and not in the list",
+    /// Invites that are not used up, expired ones among them.
+    INVITES_MAX: usize = 10_000 => "none is made, CLOSED `error`",
+    /// Those of one member that have not expired.
+    INVITES_OF_MEMBER: usize = 20 => "it gets its newest one again",
+    /// Seconds until an invite that a member asks for expires.
+    INVITE_SECONDS: u64 = 7 * 86_400 => "OK false `restricted`",
+    /// Seconds for which an expired invite is remembered.
+    INVITE_EXPIRED_SECONDS: u64 = 30 * 86_400 => "its code is invalid, no longer expired",
+    /// Seconds between the `created_at` of a request to join or leave and now.
+    MEMBER_REQUEST_SECONDS: u64 = 300 => "OK false `invalid`",
+    /// Requests that have made or ended a membership, remembered for as long as they are valid.
+    MEMBER_REQUESTS_USED: usize = 10_000 => "OK false `rate-limited` until some expire",
     /// Bytes of the reason of a rule, and of a text of the information document that the operator changes.
     RULE_TEXT_BYTES: usize = 1024 => "the change is refused",
     /// Bytes of a request of the management API (NIP-86).

@@ -1,13 +1,13 @@
 //! Events of the server itself, and its own questions: no connection sends them, so neither policy, nor rates, nor the
 //! plugin are asked.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
-use birdhouse_events::{Event, Filter, Hide, Kind, Packed, Pubkey, Query, RelayUrl, VerifiedEvent};
+use birdhouse_events::{Event, Filter, Hide, Kind, Pubkey, Query, RelayUrl, VerifiedEvent};
 
 use crate::clock::now;
 use crate::message::Outcome;
+use crate::newest::{each_newest, newest};
 use crate::relay::Relay;
 use crate::writing::Destination;
 
@@ -41,10 +41,7 @@ impl Relay {
     /// # Errors
     /// The store's failure.
     pub fn newest(&self, kind: Kind, author: Pubkey) -> Result<Option<Event>, String> {
-        let filter = Filter { kinds: Some(vec![kind]), authors: Some(vec![author]), ..Filter::default() };
-        let mut found = None;
-        self.each_newest(&filter, None, 1, &mut |event| found = Some(event))?;
-        Ok(found)
+        newest(&self.events, kind, author)
     }
 
     /// Calls a function with the newest events of a filter, at most `most`. Waits for the store.
@@ -59,18 +56,6 @@ impl Relay {
         then: &mut dyn FnMut(Event),
     ) -> Result<(), String> {
         let query = Query { end: self.events.end(), now: now(), hidden, ..Query::of(filter) };
-        let (mut from, mut left) = (None, most);
-        loop {
-            let rows = left;
-            let mut visit = |_, packed: Packed<'_>| {
-                left -= 1;
-                packed.to_event().into_iter().for_each(&mut *then);
-                ControlFlow::Continue(())
-            };
-            from = self.events.page(query, from, rows, &mut visit).map_err(|error| error.to_string())?;
-            if left == 0 || from.is_none() {
-                return Ok(());
-            }
-        }
+        each_newest(&self.events, query, most, then)
     }
 }

@@ -15,6 +15,7 @@ use crate::free_disk::DiskFloor;
 use crate::fronts::{Feed, FeedOffset, Link, RelayWriter, forwarding, front};
 use crate::limits::{BATCH_EVENTS, Limits, PAGE_ROWS};
 use crate::live::Hub;
+use crate::members;
 use crate::plugin::Plugin;
 use crate::policy::{Gate, UsedEvents};
 use crate::rules::{RuleBook, Rules};
@@ -36,8 +37,8 @@ pub struct Relay {
     pub(crate) ingest: Ingest,
     floor: Arc<DiskFloor>,
     pub(crate) destination: Destination,
-    /// Events that front ends pass on, and those of the server itself.
-    pub(crate) gathering: Gathering,
+    /// Events that front ends pass on, those of the server itself, and those about members.
+    pub(crate) gathering: Arc<Gathering>,
     /// State of the thread that stores events.
     writer: Heartbeat,
     /// States of the threads without which the relay serves, by name.
@@ -48,7 +49,7 @@ pub struct Relay {
     gate: RwLock<Arc<Gate>>,
     /// Rules of how long events are kept.
     pub(crate) retention: Arc<CurrentRules>,
-    rules: Arc<RuleBook>,
+    pub(crate) rules: Arc<RuleBook>,
     pub(crate) used_authorizations: UsedEvents,
     pub(crate) registry: Arc<Registry>,
     pub(crate) seats: Arc<Seats>,
@@ -105,14 +106,19 @@ impl Relay {
         let ingest = Ingest::start(destination.clone(), writer.clone(), &settings.limits);
         let patience = settings.limits.plugin_timeout;
         let plugin = settings.plugin.clone().map(|plugin| Plugin::start(plugin, patience, ingest.weak()));
-        let gate = Gate::new(settings.policy.clone(), &settings.limits);
+        let alone = settings.members.as_ref().map(|members| members.alone);
+        let gate = Gate::new(settings.policy.clone(), alone, &settings.limits);
         let retention = Arc::new(CurrentRules::new(settings.retention.clone()));
+        let gathering = Arc::<Gathering>::default();
         let workers = match &destination {
             Destination::Remote(link) => vec![front::start(Arc::clone(&events), Arc::clone(&hub), Arc::clone(link))],
             Destination::Local(depot) => {
                 let compaction = compaction::start(Arc::clone(&events), Arc::clone(&retention), merging.clone());
                 let indexing = indexing::start(Arc::clone(&events), words.clone());
-                [compaction, recovery::start(Arc::clone(depot))].into_iter().chain(indexing).collect()
+                let recovery = recovery::start(Arc::clone(depot));
+                let publisher = settings.members.as_ref();
+                let publisher = publisher.map(|members| members::start(&members.keys, depot, &gathering, &rules));
+                [compaction, recovery].into_iter().chain(indexing).chain(publisher).collect()
             }
         };
         rules.govern(&settings.connections);
@@ -128,7 +134,7 @@ impl Relay {
             ingest,
             floor,
             destination,
-            gathering: Gathering::default(),
+            gathering,
             plugin,
             gate: RwLock::new(Arc::new(gate)),
             retention,
@@ -154,9 +160,12 @@ impl Relay {
     /// floor of free disk. What was used of the old rates is forgotten. Other settings stay as they are.
     pub fn reload(&self, settings: Settings) {
         self.floor.set(settings.limits.disk_free_bytes);
-        let gate = Arc::new(Gate::new(settings.policy, &settings.limits));
-        *self.gate.write() = gate;
+        let alone = self.settings.members.as_ref().map(|members| members.alone);
+        let gate = Arc::new(Gate::new(settings.policy, alone, &settings.limits));
+        *self.gate.write() = Arc::clone(&gate);
         self.retention.set(settings.retention);
+        let rules = self.rules();
+        self.rules.end_connections_unless(&|author| gate.has_access(author, &rules));
     }
 
     /// Returns the rules as they are now.

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 
 use crate::free_disk::FreeDisk;
 use crate::limits::{Limits, PrivateMessages};
-use crate::policy::Policy;
+use crate::policy::{Members, Policy};
 
 /// Settings by the operator.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +31,8 @@ pub struct Settings {
     pub compression: Compression,
     /// Allowed authors, kinds and addresses, and rates.
     pub policy: Policy,
+    /// Members (NIP-43); `None` where the relay has none.
+    pub members: Option<Members>,
     /// A program that judges events.
     pub plugin: Option<PluginSettings>,
     /// Rules of how long events are kept.

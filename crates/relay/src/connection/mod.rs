@@ -11,6 +11,7 @@
 mod sync;
 mod sync_form;
 
+mod membership;
 mod querying;
 mod syncing;
 
@@ -37,6 +38,8 @@ use crate::connection::sync::Sessions;
 use crate::entrance::Client;
 use crate::limits::{INLINE_MESSAGE_BYTES, LIVE_TOGETHER, PrivateMessages, QUERIES_RUNNING, WRITE_BYTES};
 use crate::live::{LiveEvent, LiveInbox, LiveQueue, SinceSeq};
+use crate::members;
+use crate::members::is_request;
 use crate::message;
 use crate::message::{Answer, ClientMessage, Outcome, Refused, SubscriptionId, is_event, refused};
 use crate::plugin::{Question, Source};
@@ -69,6 +72,8 @@ pub(crate) enum Ending {
     Banned,
     /// The operator has closed it.
     Disconnected,
+    /// Only members read, and its author is none any more.
+    Outside,
     /// Its place is needed by a newcomer.
     Displaced,
     /// The relay ends.
@@ -181,6 +186,8 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         () = seat.displaced() => Ending::Displaced,
         ending = serving => ending,
     };
+    let ending =
+        if matches!(ending, Ending::Disconnected) && connection.is_outside() { Ending::Outside } else { ending };
     connection.end(&ending).await;
     ending
 }
@@ -286,8 +293,12 @@ impl Connection<'_> {
             }
             Ok(ClientMessage::Auth(event)) => {
                 let id = event.id;
-                let proved = executor.run(|| self.identity.prove(event, Timestamp(now().into())));
+                let (author, proved) =
+                    (event.pubkey, executor.run(|| self.identity.prove(event, Timestamp(now().into()))));
                 drop(turn);
+                if proved.is_ok() {
+                    self.enter_as(author);
+                }
                 self.send(proved.map_or_else(|rejection| refused(&id, &rejection), |()| message::accepted(&id))).await
             }
             Ok(ClientMessage::Sync(message)) => {
@@ -323,6 +334,9 @@ impl Connection<'_> {
             self.may_search()?;
         }
         self.within_share()?;
+        if let Some(members) = &self.relay.settings.members {
+            members.check_reader(&self.relay.gate(), &self.relay.rules(), self.identity.pubkeys())?;
+        }
         match self.audience() {
             Audience::Authenticated([]) if filters.iter().all(Filter::is_private) => {
                 Err(Rejection::AuthRequired("private messages are shown to their author and recipients".into()))
@@ -353,7 +367,10 @@ impl Connection<'_> {
         let admitted = admitted.and_then(|()| self.relay.retention.get().check(&event, seconds));
         let admitted = admitted.and_then(|()| self.identity.check_vanish(&event));
         let wanted = admitted.and_then(|()| self.meter.check(at).map_err(overdrawn));
-        let wanted = wanted.and_then(|()| gate.check(&event, &rules));
+        let wanted = wanted.and_then(|()| match &settings.members {
+            None => gate.check(&event, &rules),
+            Some(_) => members::check(&event, &gate, &rules, self.identity.pubkeys()),
+        });
         // Clients send to all of their relays what one of them lacks: that counts where it is new.
         let is_counted = wanted.is_ok() && gate.has_rates() && !self.relay.has(&id);
         let client = self.meter.client();
@@ -378,6 +395,9 @@ impl Connection<'_> {
                 return self.flush().await;
             }
         };
+        if self.relay.settings.members.is_some() && is_request(&event) {
+            return self.answer_member(&event).await;
+        }
         let room = match room {
             Some(room) => room,
             None => self.relay.ingest.reserve(&self.meter, bytes).await,
@@ -440,6 +460,10 @@ impl Connection<'_> {
             Ok(held) => held,
             Err(rejection) => return self.close(&id, &rejection).await,
         };
+        let invite = match self.invite(&filters) {
+            Ok(invite) => invite,
+            Err(rejection) => return self.close(&id, &rejection).await,
+        };
         let number = self.next_number;
         self.next_number += 1;
         let since_seq = self.relay.hub.subscribe((self.inbox.id, number), Arc::clone(&filters));
@@ -447,8 +471,12 @@ impl Connection<'_> {
         let stored = Stored::new(filters, TagsBy::Event, since_seq.clone()).holding(Arc::clone(&held));
         self.subscriptions.insert(id.clone(), Subscription { number, since_seq, _held: held });
         self.meter.follows(self.subscriptions.len());
+        let invite = invite.map(|event| format!("{}{}]", id.event_prefix(), event.to_json()));
         self.running.push_back(Running::Req(id, number, stored));
-        Ok(())
+        match invite {
+            Some(message) => self.send(message).await,
+            None => Ok(()),
+        }
     }
 
     fn unsubscribe(&mut self, id: &SubscriptionId) {
@@ -525,6 +553,7 @@ impl Connection<'_> {
         for id in self.subscriptions.keys().cloned().collect::<Vec<_>>() {
             self.unsubscribe(&id);
         }
+        self.forget_authors();
         let (code, reason) = match ending {
             Ending::Gone | Ending::Stalled | Ending::Silent => return,
             Ending::Farewell(code) => (*code, ""),
@@ -535,9 +564,14 @@ impl Connection<'_> {
             Ending::Crowded => (CloseCode::Again, "the relay is busy: try again later"),
             Ending::Behind => (CloseCode::Policy, "too slow: ask again"),
             // Within a frame that is not sent, there is no place for another.
-            Ending::Banned | Ending::Disconnected | Ending::Displaced if !self.writer.bytes().is_empty() => return,
+            Ending::Banned | Ending::Disconnected | Ending::Outside | Ending::Displaced
+                if !self.writer.bytes().is_empty() =>
+            {
+                return;
+            }
             Ending::Banned => (CloseCode::Policy, "your address is not wanted here"),
             Ending::Disconnected => (CloseCode::Policy, "the operator closed this connection"),
+            Ending::Outside => (CloseCode::Policy, "only members read here"),
             Ending::Displaced => (CloseCode::Again, "the relay is full: try again later"),
             Ending::Shutdown => (CloseCode::Away, "the relay ends"),
             Ending::Failed(error) => {

@@ -3,12 +3,12 @@
 use birdhouse_events::Events;
 use serde_json::{Value, json};
 
-use crate::policy::Gate;
+use crate::policy::{Gate, Members};
 use crate::rules::{Rules, Text};
 use crate::settings::{Description, EoseHints, Settings};
 
-/// The supported NIPs; search (50) and hints in EOSE (67) are added where they are on, and the management API (86, 98)
-/// where there are admins.
+/// The supported NIPs; members (43), search (50) and hints in EOSE (67) are added where they are on, and the management
+/// API (86, 98) where there are admins.
 const NIPS: &[u16] = &[1, 9, 11, 13, 17, 40, 42, 45, 59, 62, 70, 77, 91];
 /// Homepage of the software, which Cargo.toml names; empty without one.
 const SOFTWARE: &str = env!("CARGO_PKG_HOMEPAGE");
@@ -21,6 +21,10 @@ pub(super) fn document(settings: &Settings, events: &Events, gate: &Gate, rules:
     }
     if settings.eose_hints == EoseHints::On {
         nips.push(67);
+    }
+    let members = settings.members.as_ref();
+    if members.is_some() {
+        nips.push(43);
     }
     if !gate.admins().is_empty() {
         nips.extend([86, 98]);
@@ -37,7 +41,7 @@ pub(super) fn document(settings: &Settings, events: &Events, gate: &Gate, rules:
         "icon": rules.text(Text::Icon).or(icon.as_deref()),
         "banner": banner,
         "pubkey": pubkey,
-        "self": own_pubkey,
+        "self": members.map(|members| members.keys.pubkey().to_string()).or_else(|| own_pubkey.clone()),
         "contact": contact,
         "terms_of_service": terms_of_service,
         "supported_nips": nips,
@@ -54,7 +58,7 @@ pub(super) fn document(settings: &Settings, events: &Events, gate: &Gate, rules:
             "min_pow_difficulty": limits.difficulty,
             "created_at_lower_limit": limits.created_at_behind.map(|behind| behind.as_secs()),
             "created_at_upper_limit": limits.created_at_ahead.as_secs(),
-            "auth_required": false,
+            "auth_required": members.is_some_and(Members::is_private),
             "payment_required": false,
             "restricted_writes": is_restricted,
         },

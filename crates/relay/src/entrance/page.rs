@@ -118,7 +118,12 @@ impl<'a> About<'a> {
                 @if let Some(seconds) = limitation("created_at_lower_limit") {
                     p { "An event may be at most " (amounts::duration(seconds)) " old." }
                 }
-                p { "Everybody may read what is public." }
+                @if self.document["limitation"]["auth_required"] == true {
+                    p { "Only members may read, once their client has authenticated (" (nip(42)) ")." }
+                } @else {
+                    p { "Everybody may read what is public." }
+                }
+                @if self.supports(43) { p { "Members may invite others (" (nip(43)) ")." } }
                 @match self.private_messages {
                     PrivateMessages::ForParticipants => p {
                         "Private messages are shown to their author and their recipients alone, once their client has
@@ -173,11 +178,10 @@ impl<'a> About<'a> {
     }
 
     fn nips(self) -> Markup {
-        let supported = self.document["supported_nips"].as_array().into_iter().flatten().filter_map(Value::as_u64);
         html! {
             section {
                 h2 { "Supported NIPs" }
-                p { @for number in supported { (nip(number)) " " } }
+                p { @for number in self.supported() { (nip(number)) " " } }
             }
         }
     }
@@ -192,6 +196,14 @@ impl<'a> About<'a> {
                 }
             }
         }
+    }
+
+    fn supported(self) -> impl Iterator<Item = u64> + use<'a> {
+        self.document["supported_nips"].as_array().into_iter().flatten().filter_map(Value::as_u64)
+    }
+
+    fn supports(self, number: u64) -> bool {
+        self.supported().any(|supported| supported == number)
     }
 
     fn text(self, name: &str) -> Option<&'a str> {
@@ -243,6 +255,15 @@ mod tests {
         assert!(page.contains("<h1>&lt;b&gt;Nest&lt;/b&gt;</h1>"), "{page}");
         assert!(!page.contains("href=\"javascript") && !page.contains("src=\"javascript"), "{page}");
         assert!(!page.contains("href=\"data:text"), "{page}");
+    }
+
+    #[test]
+    fn the_page_says_who_may_read_and_invite() {
+        let open = page(&json!({ "supported_nips": [1] }));
+        assert!(open.contains("Everybody may read") && !open.contains("invite"), "{open}");
+        let private = page(&json!({ "supported_nips": [1, 43], "limitation": { "auth_required": true } }));
+        assert!(private.contains("Only members may read") && private.contains("Members may invite"), "{private}");
+        assert!(!private.contains("Everybody may read"), "{private}");
     }
 
     /// The key and its name are an example of NIP-19.

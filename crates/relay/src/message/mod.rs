@@ -149,9 +149,14 @@ fn duplicate(id: &EventId) -> String {
     format!("[\"OK\",\"{id}\",true,\"duplicate: already have this event\"]")
 }
 
+/// Accepts an event with a text whose first word is a prefix of the protocol.
+pub(crate) fn ok_saying(id: &EventId, text: &str) -> String {
+    format!("[\"OK\",\"{id}\",true,{}]", quoted(text))
+}
+
 /// Accepts an event, and says what became of it.
 fn ok_with(id: &EventId, remark: &Rejection) -> String {
-    format!("[\"OK\",\"{id}\",true,{}]", quoted(&remark.to_string()))
+    ok_saying(id, &remark.to_string())
 }
 
 pub(crate) fn refused(id: &EventId, rejection: &Rejection) -> String {

@@ -5,9 +5,11 @@
 //! not use up the rate of their author. Time is an argument.
 
 mod identity;
+mod members;
 mod used;
 
 pub(crate) use self::identity::{Identity, Local};
+pub use self::members::{Members, MembersAlone};
 pub(crate) use self::used::UsedEvents;
 
 use std::collections::HashSet;
@@ -21,10 +23,13 @@ use ipnet::IpNet;
 use parking_lot::Mutex;
 
 use crate::limits::{Limits, RATED_MAX};
-use crate::rules::{Rules, UNWANTED_AUTHOR, Verdict};
+use crate::rules::{Rules, Subject, UNWANTED_AUTHOR, Verdict};
 
 /// Kinds of events.
 pub type Kinds = Vec<RangeInclusive<u16>>;
+
+/// Kinds of requests to join and to leave, and of invites, which no client publishes (NIP-43).
+const MEMBER_REQUESTS: RangeInclusive<u16> = 28_934..=28_936;
 
 /// Lists and rates of the settings.
 #[doc(alias = "rate limit")]
@@ -75,6 +80,8 @@ pub enum RatedBy {
 #[derive(Debug)]
 pub(crate) struct Gate {
     policy: Policy,
+    /// Reason for authors that the lists do not allow.
+    outsiders: &'static str,
     clients: Vec<Rated<ClientKey>>,
     /// The same for the pool.
     pool: Vec<Rated<ClientKey>>,
@@ -100,9 +107,21 @@ impl Policy {
 // === impl Gate ===
 
 impl Gate {
-    pub(crate) fn new(policy: Policy, limits: &Limits) -> Self {
-        let general = [(RatedBy::Client, limits.client_events), (RatedBy::Author, limits.author_events)];
-        let general = general.into_iter().filter_map(|(of, rate)| Some(KindsRate { kinds: None, of, rate: rate? }));
+    /// Returns the gate of a policy. Where something is for members alone, only they and those whom the settings name
+    /// pass: a rule allows each member, so it precedes the list.
+    pub(crate) fn new(mut policy: Policy, members: Option<MembersAlone>, limits: &Limits) -> Self {
+        let mut outsiders = "only some authors may publish here";
+        if members.is_some_and(|alone| alone != MembersAlone::Nothing) {
+            policy.authors.allow.get_or_insert_default().extend(&policy.admins);
+            outsiders = "only members may publish here";
+        }
+        let joins = limits.client_joins.filter(|_| members.is_some());
+        let general = [
+            (RatedBy::Client, None, limits.client_events),
+            (RatedBy::Author, None, limits.author_events),
+            (RatedBy::Client, Some(vec![MEMBER_REQUESTS]), joins),
+        ];
+        let general = general.into_iter().filter_map(|(of, kinds, rate)| Some(KindsRate { kinds, of, rate: rate? }));
         let (clients, authors): (Vec<_>, Vec<_>) =
             general.chain(policy.rates.iter().cloned()).partition(|rate| rate.of == RatedBy::Client);
         let pooled = |rate: &KindsRate| {
@@ -114,6 +133,7 @@ impl Gate {
             clients: clients.into_iter().map(Rated::new).collect(),
             authors: authors.into_iter().map(Rated::new).collect(),
             policy,
+            outsiders,
         }
     }
 
@@ -149,6 +169,39 @@ impl Gate {
         Ok(())
     }
 
+    /// Checks an event that may be forged against what is banned, by a rule or by the settings.
+    pub(crate) fn check_bans(&self, event: &Event, rules: &Rules) -> Result<(), Rejection> {
+        match rules.on_event(event) {
+            Some((Verdict::Ban, why)) => Err(Rejection::Blocked(why.into())),
+            None if self.policy.authors.deny.contains(&event.pubkey) => Err(Rejection::Blocked(UNWANTED_AUTHOR.into())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the kind of an event alone.
+    pub(crate) fn check_kind_of(&self, event: &Event, rules: &Rules) -> Result<(), Rejection> {
+        self.check_kind(event.kind, rules)
+    }
+
+    /// True for members, and for the admins and authors that the settings allow.
+    pub(crate) fn has_access(&self, author: &Pubkey, rules: &Rules) -> bool {
+        match rules.of(Subject::Author(*author)).map(|rule| rule.verdict) {
+            Some(Verdict::Allow) => true,
+            Some(Verdict::Ban) => false,
+            Some(Verdict::Ignore) | None => {
+                let Lists { allow, deny } = &self.policy.authors;
+                let is_allowed = allow.as_ref().is_some_and(|allowed| allowed.contains(author));
+                (is_allowed || self.policy.admins.contains(author)) && !deny.contains(author)
+            }
+        }
+    }
+
+    /// True for members and admins.
+    pub(crate) fn may_invite(&self, author: &Pubkey, rules: &Rules) -> bool {
+        let is_host = rules.is_member(author) || self.policy.admins.contains(author);
+        is_host && self.has_access(author, rules)
+    }
+
     /// True if any events are counted in a rate.
     pub(crate) fn has_rates(&self) -> bool {
         !self.clients.is_empty() || !self.authors.is_empty()
@@ -166,7 +219,7 @@ impl Gate {
             return Err(Rejection::Blocked(UNWANTED_AUTHOR.into()));
         }
         if allow.as_ref().is_some_and(|allowed| !allowed.contains(&event.pubkey)) {
-            return Err(Rejection::Restricted("only some authors may publish here".into()));
+            return Err(Rejection::Restricted(self.outsiders.into()));
         }
         Ok(())
     }

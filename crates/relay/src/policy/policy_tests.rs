@@ -16,7 +16,7 @@ fn client(number: u8) -> ClientKey {
 
 fn gate(policy: Policy) -> Gate {
     let limits = Limits { client_events: None, author_events: None, ..Limits::default() };
-    Gate::new(policy, &limits)
+    Gate::new(policy, None, &limits)
 }
 
 fn prefix(checked: Result<(), Rejection>) -> &'static str {

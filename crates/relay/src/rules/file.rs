@@ -5,6 +5,9 @@
 //! {"name":null,..,"rules":[{"author":"<hex>","verdict":"ban","reason":"spam","since":1700000000}]}
 //! ```
 //!
+//! Invites, and requests of members that were used, follow the rules where there are some: `"invites":[..]` and
+//! `"requests":[..]`.
+//!
 //! It is replaced as a whole: a temporary file is written and synced, renamed, and the folder is synced.
 
 use std::fs::{self, File, OpenOptions};
@@ -16,15 +19,17 @@ use birdhouse_events::{EventId, Kind, Pubkey};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::{Rule, Rules, RulesError, Subject, Text, Verdict};
-use crate::limits::{RULE_TEXT_BYTES, RULES_MAX};
+use super::door::Door;
+use super::{Invite, Rule, Rules, RulesError, Subject, Text, Verdict};
+use crate::limits::{INVITES_MAX, MEMBER_REQUESTS_USED, RULE_TEXT_BYTES, RULES_MAX};
 
 /// First word of the file, and the version of its format.
 const FORMAT: &str = "birdhouse-rules 1";
 /// Mode of a file that only its owner may read.
 const OWNER_ONLY: u32 = 0o600;
 /// Bytes that a file may have: escaped in JSON, a byte of a reason takes up to six.
-const FILE_BYTES_MAX: u64 = (RULES_MAX as u64 + 3) * (6 * RULE_TEXT_BYTES as u64 + 256);
+const FILE_BYTES_MAX: u64 =
+    (RULES_MAX as u64 + 3) * (6 * RULE_TEXT_BYTES as u64 + 256) + (INVITES_MAX + MEMBER_REQUESTS_USED) as u64 * 256;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +38,10 @@ struct Body {
     description: Option<String>,
     icon: Option<String>,
     rules: Vec<Line>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    invites: Vec<InviteLine>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    requests: Vec<RequestLine>,
 }
 
 /// A rule; exactly one subject is there.
@@ -50,6 +59,25 @@ struct Line {
     verdict: Verdict,
     reason: String,
     since: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InviteLine {
+    code: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inviter: Option<String>,
+    uses: u32,
+    since: u64,
+    until: u64,
+}
+
+/// A request of a member that was used.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestLine {
+    id: String,
+    until: u64,
 }
 
 /// Reads the rules; `None` without a file.
@@ -98,8 +126,12 @@ fn encode(rules: &Rules) -> Vec<u8> {
     let text = |which| rules.text(which).map(str::to_owned);
     let lines = rules.list().into_iter().map(|(subject, rule)| Line::of(subject, rule)).collect();
     let (name, description, icon) = (text(Text::Name), text(Text::Description), text(Text::Icon));
-    let mut body =
-        serde_json::to_vec(&Body { name, description, icon, rules: lines }).expect("its fields are text and numbers");
+    let invites = rules.invites().into_iter().map(InviteLine::of).collect();
+    let request = |(id, until): (&EventId, &u64)| RequestLine { id: id.to_string(), until: *until };
+    let mut requests: Vec<_> = rules.door.requests.iter().map(request).collect();
+    requests.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+    let body = Body { name, description, icon, rules: lines, invites, requests };
+    let mut body = serde_json::to_vec(&body).expect("its fields are text and numbers");
     body.push(b'\n');
     let mut bytes = format!("{FORMAT} {:08x}\n", crc32c::crc32c(&body)).into_bytes();
     bytes.extend_from_slice(&body);
@@ -115,9 +147,10 @@ fn decode(bytes: &[u8]) -> Result<Rules, String> {
     if sum != crc32c::crc32c(body) {
         return Err("its checksum does not match".to_owned());
     }
-    let Body { name, description, icon, rules: lines } =
+    let Body { name, description, icon, rules: lines, invites, requests } =
         serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    let mut rules = Rules { name, description, icon, ..Rules::default() };
+    let door = door(invites, requests).ok_or("an invite or a request cannot be read, or is there twice")?;
+    let mut rules = Rules { name, description, icon, door, ..Rules::default() };
     for line in lines {
         let (subject, rule) = line.parse().ok_or("a rule names no subject, or several")?;
         if rules.insert(subject, rule).is_some() {
@@ -125,6 +158,39 @@ fn decode(bytes: &[u8]) -> Result<Rules, String> {
         }
     }
     Ok(rules)
+}
+
+/// Returns the invites and requests of a file; `None` if one is wrong, or is there twice.
+fn door(invites: Vec<InviteLine>, requests: Vec<RequestLine>) -> Option<Door> {
+    let mut door = Door::default();
+    for line in invites {
+        let invite = line.parse()?;
+        if door.invites.insert(invite.code.clone(), invite).is_some() {
+            return None;
+        }
+    }
+    for RequestLine { id, until } in requests {
+        if door.requests.insert(EventId::parse(&id)?, until).is_some() {
+            return None;
+        }
+    }
+    Some(door)
+}
+
+impl InviteLine {
+    fn of(invite: &Invite) -> Self {
+        let Invite { code, inviter, uses, since, until } = invite.clone();
+        Self { code, inviter: inviter.map(|inviter| inviter.to_string()), uses, since, until }
+    }
+
+    fn parse(self) -> Option<Invite> {
+        let Self { code, inviter, uses, since, until } = self;
+        let inviter = match inviter {
+            Some(inviter) => Some(Pubkey::parse(&inviter)?),
+            None => None,
+        };
+        (uses > 0).then_some(Invite { code, inviter, uses, since, until })
+    }
 }
 
 impl Line {

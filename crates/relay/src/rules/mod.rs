@@ -5,14 +5,22 @@
 //! look-up costs one hash and no lock. A rule is more specific than the lists of the settings and precedes them; of two
 //! rules that concern an event, that of its id precedes that of its author, and this one that of its kind.
 //!
+//! The authors that a rule allows are the members of the relay, where it has some (`rules/members.rs`).
+//!
 //! Banned events are hidden by the query ([`Hide`]), not deleted: a page still has as many rows as its filter asks for,
 //! and a ban can be taken back.
 
 mod book;
+mod door;
 mod file;
+mod members;
+mod present;
 
 pub use self::book::{Changed, RuleBook};
+pub use self::door::Invite;
 pub use self::file::replace as replace_file;
+pub use self::members::Member;
+pub(crate) use self::members::{MemberRequest, Membership, Refusal};
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -22,7 +30,8 @@ use birdhouse_events::{Event, EventId, Hide, Kind, Pubkey};
 use birdhouse_net::Bans;
 use ipnet::IpNet;
 
-use crate::limits::{BANNED_PREFIX_V4, BANNED_PREFIX_V6, RULE_TEXT_BYTES, RULES_MAX};
+use self::door::Door;
+use crate::limits::{BANNED_PREFIX_V4, BANNED_PREFIX_V6, INVITES_MAX, RULE_TEXT_BYTES, RULES_MAX};
 
 /// Reason for clients whose events are of an author that is banned.
 pub(crate) const UNWANTED_AUTHOR: &str = "events of this author are not wanted here";
@@ -83,6 +92,10 @@ pub enum Change {
     TakeBack(Subject, Verdict),
     /// Replaces a text; an empty one is that of the settings again.
     Describe(Text, String),
+    /// Adds an invite.
+    Invite(Invite),
+    /// Takes back the invite of a code.
+    Revoke(String),
 }
 
 /// Failure of a change of the rules.
@@ -91,6 +104,9 @@ pub enum RulesError {
     /// There is no room for another rule.
     #[error("failed to add a rule: there are {RULES_MAX}; take some back, or use the lists of the settings")]
     TooMany,
+    /// There is no room for another invite.
+    #[error("failed to make an invite: there are {INVITES_MAX}; take some back, or wait until some are used or expire")]
+    TooManyInvites,
     /// A network is too large to be banned.
     #[error(
         "failed to ban the network {0}: it is a large part of all clients; \
@@ -136,6 +152,7 @@ pub struct Rules {
     name: Option<String>,
     description: Option<String>,
     icon: Option<String>,
+    door: Door,
 }
 
 // === impl Rules ===
@@ -242,6 +259,17 @@ impl Rules {
                 }
                 *changed.text_mut(*which) = text;
             }
+            Change::Invite(invite) => changed.invite(invite)?,
+            Change::Revoke(code) => {
+                if changed.door.invites.remove(code).is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+        if let Some(Subject::Author(author)) = change.subject()
+            && !changed.is_member(&author)
+        {
+            changed.revoke_of(&author);
         }
         Ok(Some(changed))
     }
@@ -269,6 +297,16 @@ impl Rules {
             Text::Name => &mut self.name,
             Text::Description => &mut self.description,
             Text::Icon => &mut self.icon,
+        }
+    }
+}
+
+impl Change {
+    /// Returns the subject of the rule that it makes or takes back.
+    fn subject(&self) -> Option<Subject> {
+        match self {
+            Self::Decide(subject, _) | Self::TakeBack(subject, _) => Some(*subject),
+            Self::Describe(..) | Self::Invite(_) | Self::Revoke(_) => None,
         }
     }
 }

@@ -152,7 +152,7 @@ impl App {
 }
 
 /// Opens events in a new folder.
-fn opened(options: EventsOptions) -> (TempDir, Arc<Events>) {
+pub(crate) fn opened(options: EventsOptions) -> (TempDir, Arc<Events>) {
     let folder = tempfile::tempdir().unwrap();
     let store = SegmentStore::open(folder.path(), birdhouse_events::TABLES, SegmentOptions::default()).unwrap();
     let events = Events::open(Arc::new(store), [1; 16], options).unwrap();

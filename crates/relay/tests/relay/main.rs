@@ -14,6 +14,7 @@ mod filters;
 mod fronts;
 mod identity;
 mod management;
+mod members;
 mod ndk;
 mod nostr_bench;
 mod nostr_fetch;

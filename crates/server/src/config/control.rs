@@ -52,6 +52,25 @@ pub(crate) enum ControlCommand {
     Unignore(Named),
     /// List everything that is banned, allowed or ignored by these commands and over HTTP (NIP-86).
     Banned,
+    /// List the members of the relay (NIP-43): the authors that are allowed. `allow author` adds one, `unallow author`
+    /// removes one.
+    Members,
+    /// List the invites that are not used up.
+    Invites,
+    /// Make an invite, whose code a client sends to join.
+    Invite {
+        /// Joins that it allows.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        uses: u32,
+        /// Days until it expires.
+        #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+        days: u32,
+    },
+    /// Take an invite back.
+    Revoke {
+        /// Its code, from `invites`.
+        code: String,
+    },
     /// List the events and authors that others have reported to the relay, and on which no rule decides.
     Reports,
     /// Show what the relay's rules of retention in the settings file would delete now. SIGHUP puts them into effect.

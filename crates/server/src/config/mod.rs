@@ -44,8 +44,8 @@ pub(crate) use self::tables::{
 };
 use self::values::socket_addr;
 pub(crate) use self::values::{
-    DirectionName, DiskSize, InvoiceGap, Kind, KindRange, ListenAddr, NetworkName, Preset, ProfileName, PubkeyText,
-    PublicHost, Readers, RoleName, SilentPayments, Switch, TweakStreams, UnknownKeysName, WhenBrokenName,
+    DirectionName, DiskSize, InvoiceGap, Kind, KindRange, ListenAddr, MembersName, NetworkName, Preset, ProfileName,
+    PubkeyText, PublicHost, Readers, RoleName, SilentPayments, Switch, TweakStreams, UnknownKeysName, WhenBrokenName,
 };
 
 /// Arguments with secrets, by their ids and flags.
@@ -346,6 +346,10 @@ pub(crate) struct Options {
     /// wait for ever [default: off].
     #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_EOSE_HINTS", value_name = "SWITCH")]
     pub(crate) relay_eose_hints: Option<Switch>,
+    /// Members of the relay (NIP-43), who may invite others. `publish`: only they publish; `private`: only they publish
+    /// and read; `open`: everybody does [default: off].
+    #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_MEMBERS", value_name = "WHO")]
+    pub(crate) relay_members: Option<MembersName>,
     /// Authors whose events are accepted, hexadecimal or npub [default: all].
     #[arg(
         long,
@@ -507,7 +511,7 @@ settings! {
     tls_key, public_host, peer, tor, tor_control_addr, listener, limits, rest_addr, rest_tls_addr, rest_private_addr, block_filters, silent_payments, tweak_streams, http_addr, http_tls_addr, relay_addr, relay_tls_addr, relay_url, relay_writer, relay_name,
     relay_description, relay_search, relay_pubkey, relay_contact, relay_self, relay_icon, relay_banner,
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
-    relay_unknown_keys, relay_eose_hints, relay_compression, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
+    relay_unknown_keys, relay_eose_hints, relay_compression, relay_members, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
     relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_retention, stream, relay_plugin,
     relay_plugin_broken, watch_file, watch_api_addr, watch_api_token_file, watch_invoice_gap, bitcoin,
     ops_addr, ops_host, ops_control, web_origin, core_dumps, server_name, banner, donation_address, log

@@ -146,6 +146,20 @@ pub(crate) enum Readers {
     Everyone,
 }
 
+/// Members of the relay, and the actions that are for them alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum MembersName {
+    /// No members.
+    Off,
+    /// Members; everybody publishes and reads.
+    Open,
+    /// Only members publish.
+    Publish,
+    /// Only members publish and read.
+    Private,
+}
+
 /// Treatment of filters with keys that the relay does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -25,7 +25,7 @@ use crate::index::Pruner;
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::stores::Pace;
-use crate::operator::{accept, connections, exchange, reports, retention, rules, status, watch};
+use crate::operator::{accept, connections, exchange, members, reports, retention, rules, status, watch};
 use crate::process::users::OtherUser;
 
 /// Concurrent connections; further ones wait to be accepted.
@@ -238,6 +238,10 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
         ControlCommand::Ignore(Decided { subject, reason }) => Answer::Ok(rules::ignore(control, subject, reason)?),
         ControlCommand::Unignore(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Ignore)?),
         ControlCommand::Banned => Answer::Ok(rules::list(control)),
+        ControlCommand::Members => Answer::Ok(members::list(control)),
+        ControlCommand::Invites => Answer::Ok(members::invites(control)),
+        ControlCommand::Invite { uses, days } => Answer::Ok(members::invite(control, *uses, *days)?),
+        ControlCommand::Revoke { code } => Answer::Ok(members::revoke(control, code)?),
         ControlCommand::Reports => Answer::Ok(reports::list(control)?),
         ControlCommand::Watches | ControlCommand::Notices { .. } => match &control.watches {
             None => Answer::Error(watch::NO_INDEX.into()),

@@ -12,6 +12,7 @@ mod control;
 pub(crate) mod ctl;
 pub(crate) mod exchange;
 mod health;
+mod members;
 pub(crate) mod metrics;
 mod node_watch;
 pub(crate) mod ops;

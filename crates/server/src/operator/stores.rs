@@ -16,7 +16,7 @@ use crate::config::{Options, watch_files};
 use crate::index::{derived, setup};
 use crate::process::private;
 use crate::process::users::OtherUser;
-use crate::services::{relay, rules, streams};
+use crate::services::{relay, relay_members, rules, streams};
 use crate::sockets::ONION_KEY;
 
 /// Parts of a second that a paced run sleeps for each part that it reads.
@@ -198,7 +198,9 @@ impl Stores {
         for (part, from, _) in &self.open {
             if done.parts.contains(part) {
                 let folder_of_part = from.strip_prefix(&self.data_dir).unwrap_or(from);
-                copy_if_present(&from.join(rules::FILE), &folder.join(folder_of_part).join(rules::FILE))?;
+                for file in [rules::FILE, relay_members::KEY] {
+                    copy_if_present(&from.join(file), &folder.join(folder_of_part).join(file))?;
+                }
                 if *part == Part::Index {
                     self.copy_notices(folder, &watch_files::state(folder_of_part))?;
                 }

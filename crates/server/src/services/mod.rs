@@ -10,6 +10,7 @@ mod rates;
 mod refused;
 pub(crate) mod relay;
 pub(crate) mod relay_key;
+pub(crate) mod relay_members;
 mod relay_overview;
 mod relay_settings;
 mod rest;

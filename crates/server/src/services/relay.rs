@@ -14,9 +14,9 @@ use birdhouse_store::{SegmentOptions, SegmentStore};
 
 use super::Shared;
 use super::relay_overview::State;
-use super::relay_settings;
 use super::service::{Overview, Service, Serving, Stopped};
 use super::streams;
+use super::{relay_members, relay_settings};
 use crate::cluster::{RemoteWriter, cql};
 use crate::config::{Options, Switch};
 use crate::process::private;
@@ -92,7 +92,8 @@ pub(super) fn open(options: &Options, rules: Arc<RuleBook>) -> Result<Option<Ope
     let (certificate, on_disk) = ((options.data_dir()?, hosts.collect()), folder(options)?);
     let places = on_disk.join(streams::FILE);
     let disk = FreeDisk::new(move || birdhouse_store::disk_free_bytes(&on_disk));
-    let settings = Settings { disk, ..relay_settings::settings(options) };
+    let members = relay_members::members(options, &folder(options)?)?;
+    let settings = Settings { disk, members, ..relay_settings::settings(options) };
     let grace = options.limits.clone().unwrap_or_default().server().shutdown_timeout;
     Ok(Some(Opened { events, store, writer, settings, rules, streams, places, listeners, certificate, grace }))
 }
@@ -103,6 +104,7 @@ pub(super) fn check(options: &Options) -> Result<()> {
         return Ok(());
     }
     urls(options)?;
+    relay_members::alone(options)?;
     streams::plan(options).map(drop)
 }
 
@@ -153,7 +155,9 @@ pub(crate) fn existing_events(options: &Options) -> Result<Events> {
 /// Opens the relay without listeners, for a command that exchanges events. Needs a runtime around the caller.
 pub(crate) fn unserved(options: &Options, rules: RuleBook) -> Result<Arc<Relay>> {
     let events = Arc::new(events(options)?);
-    Ok(Relay::with_rules(events, relay_settings::settings(options), Arc::new(rules)))
+    let members = relay_members::members(options, &folder(options)?)?;
+    let settings = Settings { members, ..relay_settings::settings(options) };
+    Ok(Relay::with_rules(events, settings, Arc::new(rules)))
 }
 
 fn store(options: &Options) -> Result<EventStore> {

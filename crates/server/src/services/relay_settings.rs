@@ -17,7 +17,7 @@ use crate::config::{
 };
 use crate::sockets::listeners;
 
-/// Returns the settings of the relay.
+/// Returns the settings of the relay, without its members: they need its key.
 pub(super) fn settings(options: &Options) -> Settings {
     let default = Description::default();
     let hex = |PubkeyText(pubkey)| pubkey.to_string();
@@ -52,6 +52,7 @@ pub(super) fn settings(options: &Options) -> Settings {
             Some(Switch::On) | None => Compression::Deflate,
         },
         policy: policy(options),
+        members: None,
         plugin: options.relay_plugin.clone().map(|command| PluginSettings {
             command,
             broken: match options.relay_plugin_broken {
