@@ -218,6 +218,14 @@ fixed_bounds! {
     RULES_MAX: usize = 100_000 => "a further rule is refused",
     /// Members (NIP-43) up to which requests to join are taken, and that the relay's list of them has, the earliest.
     MEMBERS_MAX: usize = 5000 => "OK false `restricted`; later ones are members and not in the list",
+    /// Roles of members.
+    ROLES_MAX: usize = 100 => "the change is refused",
+    /// Roles of one member.
+    ROLES_OF_MEMBER: usize = 16 => "the change is refused",
+    /// Bytes of a role's id.
+    ROLE_ID_BYTES: usize = 64 => "the change is refused",
+    /// Bytes of a role's label, and of its description.
+    ROLE_TEXT_BYTES: usize = 256 => "the change is refused",
     /// Invites that are not used up, expired ones among them.
     INVITES_MAX: usize = 10_000 => "none is made, CLOSED `error`",
     /// Those of one member that have not expired.

@@ -8,10 +8,15 @@ use crate::clock::now;
 
 /// Returns the newest event of a kind and an author. Waits for the store.
 pub(crate) fn newest(events: &Events, kind: Kind, author: Pubkey) -> Result<Option<Event>, String> {
+    Ok(newest_of(events, kind, author, 1)?.pop())
+}
+
+/// Returns the newest events of a kind and an author, at most `most`. Waits for the store.
+pub(crate) fn newest_of(events: &Events, kind: Kind, author: Pubkey, most: usize) -> Result<Vec<Event>, String> {
     let filter = Filter { kinds: Some(vec![kind]), authors: Some(vec![author]), ..Filter::default() };
     let query = Query { end: events.end(), now: now(), ..Query::of(&filter) };
-    let mut found = None;
-    each_newest(events, query, 1, &mut |event| found = Some(event))?;
+    let mut found = Vec::new();
+    each_newest(events, query, most, &mut |event| found.push(event))?;
     Ok(found)
 }
 

@@ -1,8 +1,8 @@
 //! Events of the relay about its members. Pure.
 
-use std::collections::BTreeSet;
-
 use birdhouse_events::{Event, Keys, Kind, Pubkey, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+
+use crate::rules::{Role, Rules};
 
 /// A request of a client to join.
 pub(crate) const JOIN: Kind = Kind(28_934);
@@ -25,9 +25,35 @@ pub(crate) fn invite(keys: &Keys, code: &str, now: u32) -> VerifiedEvent {
 }
 
 /// Returns the list of members.
-pub(super) fn list(keys: &Keys, members: &[Pubkey], created_at: u64) -> VerifiedEvent {
-    let members = members.iter().map(|member| tag(["member", &member.to_string()]));
-    sign(keys, MEMBERS, created_at, members.collect())
+pub(super) fn list(keys: &Keys, members: Vec<Tag>, created_at: u64) -> VerifiedEvent {
+    sign(keys, MEMBERS, created_at, members)
+}
+
+/// Returns the tag of a member in the list, with its roles.
+pub(super) fn member(rules: &Rules, member: &Pubkey) -> Tag {
+    let mut elements = vec!["member".to_owned(), member.to_string()];
+    elements.extend(rules.roles_of(member).map(str::to_owned));
+    Tag(elements)
+}
+
+/// Returns the event of a role.
+pub(super) fn role(keys: &Keys, role: &Role, created_at: u64) -> VerifiedEvent {
+    sign(keys, ROLE, created_at, role_tags(role))
+}
+
+/// Returns the tags of a role's event but for the first, as NIP-43 has them.
+pub(super) fn role_tags(role: &Role) -> Vec<Tag> {
+    let (color, order) = (role.color.map(|hue| hue.to_string()), role.order.map(|order| order.to_string()));
+    let texts =
+        [("label", role.label.clone()), ("description", role.description.clone()), ("color", color), ("order", order)];
+    let texts = texts.into_iter().filter_map(|(name, text)| Some(tag([name, &text?])));
+    std::iter::once(tag(["d", &role.id])).chain(texts).collect()
+}
+
+/// Returns the request to delete a role's event (NIP-09).
+pub(super) fn deletion(keys: &Keys, id: &str, created_at: u64) -> VerifiedEvent {
+    let address = format!("{}:{}:{id}", ROLE.0, keys.pubkey());
+    sign(keys, Kind::DELETION, created_at, vec![tag(["a", &address])])
 }
 
 /// Returns the event of a member that was added or removed.
@@ -35,9 +61,9 @@ pub(super) fn change(keys: &Keys, kind: Kind, member: &Pubkey, now: u32) -> Veri
     sign(keys, kind, now.into(), vec![tag(["p", &member.to_string()])])
 }
 
-/// Returns the members of a list.
-pub(super) fn listed(list: &Event) -> BTreeSet<[u8; 32]> {
-    list.values("member").filter_map(Pubkey::parse).map(|member| member.0).collect()
+/// Returns the tags of the members of a list.
+pub(super) fn listed(list: &Event) -> impl Iterator<Item = &Tag> {
+    list.tags.iter().filter(|tag| tag.0.first().is_some_and(|name| name == "member"))
 }
 
 /// Signs a protected event (NIP-70): only the relay publishes it.

@@ -1,20 +1,21 @@
-//! Publishes the list of members, and who was added and removed, after each change of the rules.
+//! Publishes the list of members, who was added and removed, and the roles, after each change of the rules.
 //!
-//! It compares the rules with the list that is stored, so a change before a crash, or while the server was stopped, is
-//! published at the next start. Changes that come close together are published together. The list comes last: after a
-//! crash in between an addition may be published twice, but none is missing.
+//! It compares the rules with the events that are stored, so a change before a crash, or while the server was stopped,
+//! is published at the next start. Changes that come close together are published together. The list comes last: after
+//! a crash in between an addition may be published twice, but none is missing.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use birdhouse_events::{Event, Keys, Pubkey, VerifiedEvent};
+use birdhouse_events::{Event, Keys, Pubkey, Tag, VerifiedEvent};
 use tracing::warn;
 
-use super::events::{ADDED, MEMBERS, REMOVED, change, list, listed};
+use super::events::{ADDED, MEMBERS, REMOVED, ROLE, change, deletion, list, listed, member, role, role_tags};
 use crate::clock::now;
-use crate::limits::{BATCH_EVENTS, MEMBERS_MAX};
+use crate::limits::{BATCH_EVENTS, MEMBERS_MAX, ROLES_MAX};
 use crate::message::Outcome;
-use crate::newest::newest;
+use crate::newest::{newest, newest_of};
 use crate::rules::{RuleBook, Rules};
 use crate::worker::{Retry, Worker};
 use crate::writing::{Depot, Gathering};
@@ -64,9 +65,11 @@ impl Publisher {
     }
 
     fn publish(&self, rules: &Rules) -> Result<(), String> {
-        let members: Vec<Pubkey> = rules.members().iter().take(MEMBERS_MAX).map(|member| member.pubkey).collect();
-        let stored = newest(&self.depot.events, MEMBERS, self.keys.pubkey())?;
-        for events in due(&self.keys, &members, stored.as_ref(), now()).chunks(BATCH_EVENTS) {
+        let stored = Stored {
+            list: newest(&self.depot.events, MEMBERS, self.keys.pubkey())?,
+            roles: newest_of(&self.depot.events, ROLE, self.keys.pubkey(), ROLES_MAX)?,
+        };
+        for events in stored.due(&self.keys, rules, now()).chunks(BATCH_EVENTS) {
             let outcomes = self.gathering.store(&self.depot, events.to_vec()).ok_or("storing the events failed")?;
             let refused = outcomes.into_iter().find_map(|(outcome, _)| match outcome {
                 Outcome::Refused(rejection) => Some(rejection.to_string()),
@@ -78,19 +81,59 @@ impl Publisher {
     }
 }
 
-/// Returns the events to be published, with the list last; none if the stored list has these members. Where no list is
-/// stored, the members were there before there was one, and none counts as added.
-fn due(keys: &Keys, members: &[Pubkey], stored: Option<&Event>, now: u32) -> Vec<VerifiedEvent> {
-    let Some(stored) = stored else { return vec![list(keys, members, now.into())] };
-    let (before, after) = (listed(stored), members.iter().map(|member| member.0).collect());
-    if before == after {
-        return Vec::new();
+/// The relay's own events about its members, as they are stored.
+#[derive(Debug, Default)]
+struct Stored {
+    list: Option<Event>,
+    roles: Vec<Event>,
+}
+
+impl Stored {
+    /// Returns the events to be published, with the list last; none if the stored ones say the same as the rules.
+    fn due(&self, keys: &Keys, rules: &Rules, now: u32) -> Vec<VerifiedEvent> {
+        let mut due = self.due_of_roles(keys, rules, now);
+        due.extend(self.due_of_members(keys, rules, now));
+        due
     }
-    let removed = before.difference(&after).map(|member| change(keys, REMOVED, &Pubkey(*member), now));
-    let added = after.difference(&before).map(|member| change(keys, ADDED, &Pubkey(*member), now));
-    // A clock that went back must not make a list that is older than the stored one.
-    let created_at = u64::from(now).max(stored.created_at.0 + 1);
-    removed.chain(added).chain([list(keys, members, created_at)]).collect()
+
+    /// Where no list is stored, the members were there before there was one, and none counts as added.
+    fn due_of_members(&self, keys: &Keys, rules: &Rules, now: u32) -> Vec<VerifiedEvent> {
+        let members = rules.members();
+        let after: Vec<Tag> = members.iter().take(MEMBERS_MAX).map(|one| member(rules, &one.pubkey)).collect();
+        let Some(stored) = &self.list else { return vec![list(keys, after, now.into())] };
+        if listed(stored).eq(&after) {
+            return Vec::new();
+        }
+        let keys_of = |tags: &mut dyn Iterator<Item = &Tag>| tags.filter_map(pubkey).collect::<BTreeSet<_>>();
+        let (old, new) = (keys_of(&mut listed(stored)), keys_of(&mut after.iter()));
+        let removed = old.difference(&new).map(|member| change(keys, REMOVED, &Pubkey(*member), now));
+        let added = new.difference(&old).map(|member| change(keys, ADDED, &Pubkey(*member), now));
+        removed.chain(added).chain([list(keys, after.clone(), newer(stored, now))]).collect()
+    }
+
+    fn due_of_roles(&self, keys: &Keys, rules: &Rules, now: u32) -> Vec<VerifiedEvent> {
+        let stored: HashMap<&str, &Event> =
+            self.roles.iter().filter_map(|event| Some((event.values("d").next()?, event))).collect();
+        let changed = rules.roles().filter_map(|one| match stored.get(one.id.as_str()) {
+            Some(event) if event.tags[1..] == role_tags(one) => None,
+            Some(event) => Some(role(keys, one, newer(event, now))),
+            None => Some(role(keys, one, now.into())),
+        });
+        let wanted: BTreeSet<&str> = rules.roles().map(|role| role.id.as_str()).collect();
+        let gone = stored.iter().filter(|(id, _)| !wanted.contains(*id));
+        let deletions = gone.map(|(id, event)| deletion(keys, id, newer(event, now)));
+        changed.chain(deletions).collect()
+    }
+}
+
+/// Returns the time of an event that replaces another one: a clock that went back must not make an older one.
+fn newer(stored: &Event, now: u32) -> u64 {
+    u64::from(now).max(stored.created_at.0 + 1)
+}
+
+/// Returns the member of a tag of the list.
+fn pubkey(member: &Tag) -> Option<[u8; 32]> {
+    member.0.get(1).and_then(|pubkey| Pubkey::parse(pubkey)).map(|pubkey| pubkey.0)
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! {"name":null,..,"rules":[{"author":"<hex>","verdict":"ban","reason":"spam","since":1700000000}]}
 //! ```
 //!
-//! Invites, and requests of members that were used, follow the rules where there are some: `"invites":[..]` and
-//! `"requests":[..]`.
+//! Roles, invites, and requests of members that were used, follow the rules where there are some: `"roles":[..]`,
+//! `"invites":[..]` and `"requests":[..]`. A member that has roles has their ids in its rule.
 //!
 //! It is replaced as a whole: a temporary file is written and synced, renamed, and the folder is synced.
 
@@ -20,7 +20,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::door::Door;
-use super::{Invite, Rule, Rules, RulesError, Subject, Text, Verdict};
+use super::roles::Roles;
+use super::{Invite, Role, Rule, Rules, RulesError, Subject, Text, Verdict};
 use crate::limits::{INVITES_MAX, MEMBER_REQUESTS_USED, RULE_TEXT_BYTES, RULES_MAX};
 
 /// First word of the file, and the version of its format.
@@ -38,6 +39,8 @@ struct Body {
     description: Option<String>,
     icon: Option<String>,
     rules: Vec<Line>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    roles: Vec<Role>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     invites: Vec<InviteLine>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -59,6 +62,9 @@ struct Line {
     verdict: Verdict,
     reason: String,
     since: u64,
+    /// Those of a member.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    roles: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -124,13 +130,14 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn encode(rules: &Rules) -> Vec<u8> {
     let text = |which| rules.text(which).map(str::to_owned);
-    let lines = rules.list().into_iter().map(|(subject, rule)| Line::of(subject, rule)).collect();
+    let lines = rules.list().into_iter().map(|(subject, rule)| Line::of(rules, subject, rule)).collect();
     let (name, description, icon) = (text(Text::Name), text(Text::Description), text(Text::Icon));
     let invites = rules.invites().into_iter().map(InviteLine::of).collect();
     let request = |(id, until): (&EventId, &u64)| RequestLine { id: id.to_string(), until: *until };
     let mut requests: Vec<_> = rules.door.requests.iter().map(request).collect();
     requests.sort_unstable_by(|one, other| one.id.cmp(&other.id));
-    let body = Body { name, description, icon, rules: lines, invites, requests };
+    let roles = rules.roles().cloned().collect();
+    let body = Body { name, description, icon, rules: lines, roles, invites, requests };
     let mut body = serde_json::to_vec(&body).expect("its fields are text and numbers");
     body.push(b'\n');
     let mut bytes = format!("{FORMAT} {:08x}\n", crc32c::crc32c(&body)).into_bytes();
@@ -147,12 +154,21 @@ fn decode(bytes: &[u8]) -> Result<Rules, String> {
     if sum != crc32c::crc32c(body) {
         return Err("its checksum does not match".to_owned());
     }
-    let Body { name, description, icon, rules: lines, invites, requests } =
+    let Body { name, description, icon, rules: lines, roles, invites, requests } =
         serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let door = door(invites, requests).ok_or("an invite or a request cannot be read, or is there twice")?;
     let mut rules = Rules { name, description, icon, door, ..Rules::default() };
-    for line in lines {
+    for role in roles {
+        if role.check().is_err() || rules.roles.all.insert(role.id.clone(), role).is_some() {
+            return Err("a role cannot be read, or is there twice".to_owned());
+        }
+    }
+    for mut line in lines {
+        let roles = std::mem::take(&mut line.roles);
         let (subject, rule) = line.parse().ok_or("a rule names no subject, or several")?;
+        if !roles.is_empty() {
+            give(&mut rules.roles, subject, &rule, roles).ok_or("a role is not of a member, or there is none of it")?;
+        }
         if rules.insert(subject, rule).is_some() {
             return Err(format!("two rules are about the {} {subject}", subject.noun()));
         }
@@ -177,6 +193,13 @@ fn door(invites: Vec<InviteLine>, requests: Vec<RequestLine>) -> Option<Door> {
     Some(door)
 }
 
+/// Gives roles to a member; `None` if it is none, or a role is not there.
+fn give(roles: &mut Roles, subject: Subject, rule: &Rule, ids: Vec<String>) -> Option<()> {
+    let Subject::Author(member) = subject else { return None };
+    let is_right = rule.verdict == Verdict::Allow && ids.iter().all(|id| roles.all.contains_key(id));
+    is_right.then(|| drop(roles.of_members.insert(member, ids.into_iter().collect())))
+}
+
 impl InviteLine {
     fn of(invite: &Invite) -> Self {
         let Invite { code, inviter, uses, since, until } = invite.clone();
@@ -194,11 +217,15 @@ impl InviteLine {
 }
 
 impl Line {
-    fn of(subject: Subject, Rule { verdict, reason, since }: &Rule) -> Self {
+    fn of(rules: &Rules, subject: Subject, Rule { verdict, reason, since }: &Rule) -> Self {
         let (verdict, reason, since) = (*verdict, reason.clone(), *since);
-        let line = Self { author: None, event: None, kind: None, client: None, verdict, reason, since };
+        let roles = Vec::new();
+        let line = Self { author: None, event: None, kind: None, client: None, verdict, reason, since, roles };
         match subject {
-            Subject::Author(key) => Self { author: Some(key.to_string()), ..line },
+            Subject::Author(key) => {
+                let roles = rules.roles_of(&key).map(str::to_owned).collect();
+                Self { author: Some(key.to_string()), roles, ..line }
+            }
             Subject::Event(id) => Self { event: Some(id.to_string()), ..line },
             Subject::Kind(kind) => Self { kind: Some(kind.0), ..line },
             Subject::Client(network) => Self { client: Some(network), ..line },

@@ -7,7 +7,7 @@
 
 use birdhouse_events::{EventId, Pubkey};
 
-use super::{Change, Invite, Rule, Rules, RulesError, Subject, Verdict};
+use super::{Change, Invite, Role, Rule, Rules, RulesError, Subject, Verdict};
 use crate::limits::{INVITE_EXPIRED_SECONDS, INVITES_MAX, INVITES_OF_MEMBER, MEMBER_REQUESTS_USED, MEMBERS_MAX};
 
 /// An author that a rule allows.
@@ -70,6 +70,16 @@ impl Rules {
     /// Returns true for a member.
     pub fn is_member(&self, pubkey: &Pubkey) -> bool {
         self.authors.get(pubkey).is_some_and(|rule| rule.verdict == Verdict::Allow)
+    }
+
+    /// Returns the roles by their ids.
+    pub fn roles(&self) -> impl Iterator<Item = &Role> {
+        self.roles.all.values()
+    }
+
+    /// Returns the ids of a member's roles.
+    pub fn roles_of(&self, member: &Pubkey) -> impl Iterator<Item = &str> {
+        self.roles.of_members.get(member).into_iter().flatten().map(String::as_str)
     }
 
     /// Returns the invites, the earliest first.

@@ -15,12 +15,14 @@ mod door;
 mod file;
 mod members;
 mod present;
+mod roles;
 
 pub use self::book::{Changed, RuleBook};
 pub use self::door::Invite;
 pub use self::file::replace as replace_file;
 pub use self::members::Member;
 pub(crate) use self::members::{MemberRequest, Membership, Refusal};
+pub use self::roles::{Role, RoleChange, RoleError};
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -31,6 +33,7 @@ use birdhouse_net::Bans;
 use ipnet::IpNet;
 
 use self::door::Door;
+use self::roles::Roles;
 use crate::limits::{BANNED_PREFIX_V4, BANNED_PREFIX_V6, INVITES_MAX, RULE_TEXT_BYTES, RULES_MAX};
 
 /// Reason for clients whose events are of an author that is banned.
@@ -96,6 +99,8 @@ pub enum Change {
     Invite(Invite),
     /// Takes back the invite of a code.
     Revoke(String),
+    /// Changes the roles of members.
+    Role(RoleChange),
 }
 
 /// Failure of a change of the rules.
@@ -113,6 +118,9 @@ pub enum RulesError {
          use one with a prefix of at least /{BANNED_PREFIX_V4}, for IPv6 /{BANNED_PREFIX_V6}"
     )]
     TooWide(IpNet),
+    /// The roles cannot be changed so.
+    #[error("failed to change the roles: {0}")]
+    Role(#[from] RoleError),
     /// A reason or a text is too long.
     #[error("failed to change the rules: a text has {0} bytes; use at most {RULE_TEXT_BYTES}")]
     TextTooLong(usize),
@@ -153,6 +161,7 @@ pub struct Rules {
     description: Option<String>,
     icon: Option<String>,
     door: Door,
+    roles: Roles,
 }
 
 // === impl Rules ===
@@ -260,6 +269,11 @@ impl Rules {
                 *changed.text_mut(*which) = text;
             }
             Change::Invite(invite) => changed.invite(invite)?,
+            Change::Role(change) => {
+                if !changed.roles.change(change, |author| self.is_member(author))? {
+                    return Ok(None);
+                }
+            }
             Change::Revoke(code) => {
                 if changed.door.invites.remove(code).is_none() {
                     return Ok(None);
@@ -270,6 +284,7 @@ impl Rules {
             && !changed.is_member(&author)
         {
             changed.revoke_of(&author);
+            changed.roles.of_members.remove(&author);
         }
         Ok(Some(changed))
     }
@@ -306,7 +321,7 @@ impl Change {
     fn subject(&self) -> Option<Subject> {
         match self {
             Self::Decide(subject, _) | Self::TakeBack(subject, _) => Some(*subject),
-            Self::Describe(..) | Self::Invite(_) | Self::Revoke(_) => None,
+            Self::Describe(..) | Self::Invite(_) | Self::Revoke(_) | Self::Role(_) => None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use birdhouse_events::{EventsOptions, Kind, SearchStorage, Tag, Timestamp, UnsignedEvent, hex};
-use birdhouse_relay::{Change, Lists, Policy, Relay, Rule, Settings, Subject, Verdict};
+use birdhouse_relay::{Change, Lists, Members, MembersAlone, Policy, Relay, Rule, Settings, Subject, Verdict};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -332,4 +332,76 @@ async fn others_are_answered_while_strangers_search_and_replay_a_request_of_the_
     while let Some(attack) = attacks.join_next().await {
         attack.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_are_made_and_given_where_the_relay_has_members() {
+    const METHODS: [&str; 5] = ["createrole", "editrole", "deleterole", "assignrole", "unassignrole"];
+    let supported = async |app: &App| {
+        let all = call(app, "supportedmethods", json!([])).await;
+        METHODS.map(|method| all.as_array().unwrap().contains(&json!(method)))
+    };
+    let app = App::start(managed()).await;
+    assert_eq!(supported(&app).await, [false; 5]);
+    let members = Members { keys: Arc::new(keys(7)), alone: MembersAlone::Nothing };
+    let app = App::start(Settings { members: Some(members), ..managed() }).await;
+    assert_eq!(supported(&app).await, [true; 5]);
+
+    let member = keys(1).pubkey().to_string();
+    call(&app, "allowpubkey", json!([member, "a friend"])).await;
+    assert_eq!(call(&app, "createrole", json!(["28b7e50f", "king", "ruler of the relay", "37", 1])).await, true);
+    call(&app, "createrole", json!(["jester", null, "", 300])).await;
+    call(&app, "assignrole", json!([member, "28b7e50f"])).await;
+    call(&app, "assignrole", json!([member, "jester"])).await;
+    call(&app, "assignrole", json!([member, "jester"])).await;
+    call(&app, "unassignrole", json!([member, "28b7e50f"])).await;
+    call(&app, "editrole", json!(["jester", "fool", null, null, "-2"])).await;
+    for (method, params, why) in [
+        ("createrole", json!(["jester"]), "there is a role of this id"),
+        ("createrole", json!([]), "the id of a role is a text"),
+        ("createrole", json!(["a", "b", "c", "red"]), "a hue from 0 to 360"),
+        ("createrole", json!(["a", "b", "c", 361]), "a hue from 0 to 360"),
+        ("createrole", json!(["a", "b", "c", 1.5]), "a hue from 0 to 360"),
+        ("createrole", json!(["a", 7]), "are texts"),
+        ("editrole", json!(["a"]), "no role of this id"),
+        ("assignrole", json!([member, "a"]), "no role of this id"),
+        ("assignrole", json!([keys(2).pubkey().to_string(), "jester"]), "only members have roles"),
+        ("assignrole", json!(["me", "jester"]), "public key"),
+    ] {
+        let (_, _, answer) = post(&app, ADMIN, &json!({ "method": method, "params": params }).to_string()).await;
+        assert!(answer["error"].as_str().unwrap().contains(why), "{method} {params}: {answer}");
+    }
+
+    let (mut client, relay) = (app.client().await, keys(7).pubkey());
+    let list = || tokio::task::block_in_place(|| app.relay.newest(Kind(13_534), relay)).unwrap();
+    let has_role = || list().is_some_and(|list| list.tags.last().unwrap().0 == ["member", &member, "jester"]);
+    app.until("the member has one role", has_role).await;
+    client.say(json!(["REQ", "roles", { "kinds": [33_534], "authors": [relay.to_string()] }])).await;
+    let mut roles = [client.hear().await[2]["tags"].clone(), client.hear().await[2]["tags"].clone()];
+    roles.sort_by_key(Value::to_string);
+    let king = json!([
+        ["-"],
+        ["d", "28b7e50f"],
+        ["label", "king"],
+        ["description", "ruler of the relay"],
+        ["color", "37"],
+        ["order", "1"]
+    ]);
+    assert_eq!(roles, [king, json!([["-"], ["d", "jester"], ["label", "fool"], ["order", "-2"]])]);
+    client.hear_end("roles").await;
+    client.say(json!(["CLOSE", "roles"])).await;
+
+    call(&app, "deleterole", json!(["jester"])).await;
+    app.until("the member has none", || list().is_some_and(|list| list.tags.last().unwrap().0 == ["member", &member]))
+        .await;
+    assert_eq!(client.count(json!({ "kinds": [33_534] })).await, 1, "the other one");
+    // It is made again after its deletion.
+    call(&app, "createrole", json!(["jester"])).await;
+    let roles = json!({ "kinds": [33_534] });
+    let again = async {
+        while client.count(roles.clone()).await < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, again).await.expect("the role again");
 }

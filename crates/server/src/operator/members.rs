@@ -14,7 +14,15 @@ const DAY: u64 = 86_400;
 /// Lists the members.
 pub(super) fn list(control: &Control) -> Value {
     let rules = control.rules.current();
-    let line = |member: Member<'_>| json!({ "value": member.pubkey.to_string(), "since": member.rule.since, "reason": member.rule.reason });
+    let line = |member: Member<'_>| {
+        let roles: Vec<&str> = rules.roles_of(&member.pubkey).collect();
+        json!({
+            "value": member.pubkey.to_string(),
+            "roles": roles,
+            "since": member.rule.since,
+            "reason": member.rule.reason,
+        })
+    };
     rules.members().into_iter().map(line).collect()
 }
 

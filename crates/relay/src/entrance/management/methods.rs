@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::clock::now;
 use crate::relay::Relay;
-use crate::rules::{Change, Rule, Subject, Text, Verdict};
+use crate::rules::{Change, Role, RoleChange, Rule, Subject, Text, Verdict};
 
 /// Result of a method, or the reason for the admin why there is none.
 type Outcome = Result<Value, String>;
@@ -48,14 +48,33 @@ const METHODS: &[(&str, Method)] = &[
     ("listblockedips", |admin, _| Ok(listed(admin, "client", Verdict::Ban, "ip"))),
 ];
 
+/// Methods of roles, where the relay has members.
+const ROLE_METHODS: &[(&str, Method)] = &[
+    ("createrole", |admin, params| change(admin, &Change::Role(RoleChange::Create(role(params)?)))),
+    ("editrole", |admin, params| change(admin, &Change::Role(RoleChange::Edit(role(params)?)))),
+    ("deleterole", |admin, params| change(admin, &Change::Role(RoleChange::Delete(role_id(params.first())?)))),
+    ("assignrole", |admin, params| {
+        change(admin, &Change::Role(RoleChange::Assign(pubkey(params)?, role_id(params.get(1))?)))
+    }),
+    ("unassignrole", |admin, params| {
+        change(admin, &Change::Role(RoleChange::Unassign(pubkey(params)?, role_id(params.get(1))?)))
+    }),
+];
+
 /// Calls a method. Waits for the disk.
 pub(super) fn call(admin: &Admin<'_>, method: &str, params: &[Value]) -> Outcome {
     if method == "supportedmethods" {
-        return Ok(METHODS.iter().map(|(name, _)| *name).collect());
+        return Ok(methods(admin).map(|(name, _)| *name).collect());
     }
-    let found = METHODS.iter().find(|(name, _)| *name == method);
+    let found = methods(admin).find(|(name, _)| *name == method);
     let (_, call) = found.ok_or("there is no such method; supportedmethods lists them")?;
     call(admin, params)
+}
+
+/// Returns the methods that there are on this relay.
+fn methods(admin: &Admin<'_>) -> impl Iterator<Item = &'static (&'static str, Method)> {
+    let of_roles = if admin.relay.settings.members.is_some() { ROLE_METHODS } else { &[] };
+    METHODS.iter().chain(of_roles)
 }
 
 fn decide(admin: &Admin<'_>, subject: Subject, verdict: Verdict, params: &[Value]) -> Outcome {
@@ -104,8 +123,47 @@ fn listed_kinds(admin: &Admin<'_>, verdict: Verdict) -> Value {
 // === parameters ===
 
 fn author(params: &[Value]) -> Result<Subject, String> {
+    pubkey(params).map(Subject::Author)
+}
+
+fn pubkey(params: &[Value]) -> Result<Pubkey, String> {
     let key = first(params, Value::as_str).and_then(Pubkey::parse);
-    key.map(Subject::Author).ok_or_else(|| "the first parameter is a public key of 64 hexadecimal digits".to_owned())
+    key.ok_or_else(|| "the first parameter is a public key of 64 hexadecimal digits".to_owned())
+}
+
+/// Returns the role of the parameters id, label, description, color and order; all but the id may be absent.
+fn role(params: &[Value]) -> Result<Role, String> {
+    Ok(Role {
+        id: role_id(params.first())?,
+        label: text(params.get(1))?,
+        description: text(params.get(2))?,
+        color: number(params.get(3), "the color is a hue from 0 to 360")?,
+        order: number(params.get(4), "the order is a whole number")?,
+    })
+}
+
+fn role_id(param: Option<&Value>) -> Result<String, String> {
+    text(param)?.ok_or_else(|| "the id of a role is a text".to_owned())
+}
+
+/// Returns a text; `None` for an empty one.
+fn text(param: Option<&Value>) -> Result<Option<String>, String> {
+    match param {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
+        Some(_) => Err("the id, the label and the description are texts".to_owned()),
+    }
+}
+
+/// Returns a number, which some clients write as a text: the event of a role has it as one.
+fn number<T: std::str::FromStr>(param: Option<&Value>, wrong: &str) -> Result<Option<T>, String> {
+    let parse = |text: &str| text.parse().map(Some).map_err(|_| wrong.to_owned());
+    match param {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.is_empty() => Ok(None),
+        Some(Value::String(text)) => parse(text),
+        Some(value) => parse(&value.to_string()),
+    }
 }
 
 fn event(params: &[Value]) -> Result<Subject, String> {
