@@ -68,12 +68,15 @@ impl Unanswered {
     }
 
     /// Notes events that were under way together when the connection ended, by one of them or by none. Beyond
-    /// [`UNANSWERED_KEPT`] they are sent as others are.
+    /// [`UNANSWERED_KEPT`] those go whose last failure is the oldest: events that were deleted, replaced or expired
+    /// meanwhile are never sent again.
     pub(super) fn suspect(&mut self, ids: &[EventId], now: Duration) {
         for id in ids {
-            if self.of.len() < UNANSWERED_KEPT {
-                self.of.entry(*id).or_insert(Failures { attempts: 0, proofs: 0, last: now, company: Company::None });
+            if self.of.len() >= UNANSWERED_KEPT && !self.of.contains_key(id) {
+                let oldest = self.of.iter().min_by_key(|(_, failures)| failures.last).map(|(id, _)| *id);
+                oldest.and_then(|oldest| self.of.remove(&oldest));
             }
+            self.of.entry(*id).or_insert(Failures { attempts: 0, proofs: 0, last: now, company: Company::None });
         }
     }
 
@@ -156,14 +159,26 @@ mod tests {
         assert_eq!(attempts, Some(UNANSWERED_ATTEMPTS.into()));
     }
 
+    fn id(number: usize) -> EventId {
+        let mut id = [0; 32];
+        id[..8].copy_from_slice(&(number as u64).to_be_bytes());
+        EventId(id)
+    }
+
+    #[test]
+    fn events_that_never_come_back_keep_none_from_being_given_up() {
+        let mut unanswered = Unanswered::default();
+        unanswered.suspect(&(0..UNANSWERED_KEPT).map(id).collect::<Vec<_>>(), seconds(1));
+        let fates = (1..=3).map(|attempt| {
+            unanswered.answered(&OTHER, seconds(2 * attempt));
+            unanswered.failed(&WRONG, Company::None, seconds(2 * attempt + 1))
+        });
+        assert_eq!(fates.collect::<Vec<_>>(), [Fate::Again, Fate::Again, Fate::SetAside]);
+    }
+
     #[test]
     fn suspects_are_bounded() {
         let mut unanswered = Unanswered::default();
-        let id = |number: usize| {
-            let mut id = [0; 32];
-            id[..8].copy_from_slice(&(number as u64).to_be_bytes());
-            EventId(id)
-        };
         unanswered.suspect(&(0..2 * UNANSWERED_KEPT).map(id).collect::<Vec<_>>(), seconds(1));
         assert_eq!(unanswered.of.len(), UNANSWERED_KEPT);
         assert_eq!(unanswered.failed(&id(2 * UNANSWERED_KEPT), Company::Any, seconds(2)), Fate::Again);

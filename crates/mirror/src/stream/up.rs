@@ -260,6 +260,7 @@ impl Up {
     /// True if an event goes to the peer; counts one that does not.
     fn goes(&self, event: &birdhouse_events::Event, outgoing: &Outgoing) -> bool {
         if self.leg.came.has(&event.id) {
+            self.leg.unanswered.lock().forget(&event.id);
             return false;
         }
         let (is_kept, is_too_long) = (!self.leg.settings.job.sends(event), outgoing.json.len() > UPLOAD_BYTES_MAX);

@@ -138,7 +138,7 @@ async fn events_that_the_peer_passes_over_are_set_aside_and_the_others_go_on() {
 /// A peer that is out of order is no fault of an event.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_event_is_set_aside_while_the_peer_takes_none() {
-    let (is_broken, cuts) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let (is_broken, cuts) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (of_peer, counting) = (Arc::clone(&is_broken), Arc::clone(&cuts));
     let hangs_up: Arc<Reaction> = Arc::new(move |message| {
         let is_cut = of_peer.load(Ordering::Relaxed) && message.starts_with("[\"EVENT\"");
@@ -146,6 +146,11 @@ async fn no_event_is_set_aside_while_the_peer_takes_none() {
         is_cut.then_some(Pass::Cut)
     });
     let mut world = World::start(Duration::from_mins(1), hangs_up).await;
+    for _ in 0..10 {
+        world.publish(1);
+    }
+    until("it has taken some", || world.peer.ids().len() == 10).await;
+    is_broken.store(true, Ordering::Relaxed);
     world.publish(1);
     until("it has failed twice", || cuts.load(Ordering::Relaxed) >= 2).await;
     for _ in 0..20 {
@@ -153,6 +158,6 @@ async fn no_event_is_set_aside_while_the_peer_takes_none() {
     }
     until("it has failed four times", || cuts.load(Ordering::Relaxed) >= 4).await;
     is_broken.store(false, Ordering::Relaxed);
-    until("all have gone", || world.peer.ids().len() == 21 && status(&world.streams).behind == Some(0)).await;
+    until("all have gone", || world.peer.ids().len() == 31 && status(&world.streams).behind == Some(0)).await;
     assert_eq!((world.set_aside().len(), status(&world.streams).tally.set_aside), (0, 0));
 }
