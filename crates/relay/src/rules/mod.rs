@@ -246,7 +246,10 @@ impl Rules {
             Change::Decide(subject, rule) => {
                 check_text(&rule.reason)?;
                 check_network(*subject, rule.verdict)?;
-                if self.of(*subject).is_some_and(|old| (old.verdict, &old.reason) == (rule.verdict, &rule.reason)) {
+                let is_same = |old: &Rule| (old.verdict, &old.reason) == (rule.verdict, &rule.reason);
+                // Ignoring decides nothing: it takes the place of no rule that does.
+                let decides = |old: &Rule| rule.verdict == Verdict::Ignore && old.verdict != Verdict::Ignore;
+                if self.of(*subject).is_some_and(|old| is_same(old) || decides(old)) {
                     return Ok(None);
                 }
                 changed.insert(*subject, rule.clone());
