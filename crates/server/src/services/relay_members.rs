@@ -1,5 +1,6 @@
 //! Members of the relay (NIP-43) as the settings have them, and the relay's own secret key, in a file of its folder.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ pub(crate) const KEY: &str = "self-key";
 pub(super) fn members(options: &Options, folder: &Path) -> Result<Option<Members>> {
     let Some(alone) = alone(options)? else { return Ok(None) };
     let path = folder.join(KEY);
-    if !path.exists() {
+    // A link to a secret that is not there yet is no missing key.
+    if matches!(std::fs::symlink_metadata(&path), Err(error) if error.kind() == ErrorKind::NotFound) {
         make(&path).with_context(|| format!("failed to write the relay's key to {}", path.display()))?;
     }
     let keys = relay_key::read(&path)?;
@@ -88,6 +90,10 @@ mod tests {
         let other = Keys::from_secret([1; 32]).unwrap().pubkey();
         let error = read(&format!("relay-members = \"publish\"\nrelay-self = \"{other}\"")).unwrap_err().to_string();
         assert!(error.contains("relay-self is not the public key"), "{error}");
+        std::fs::remove_file(&key).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("secret"), &key).unwrap();
+        assert!(read("relay-members = \"open\"").unwrap_err().to_string().contains(KEY));
+        assert!(std::fs::symlink_metadata(&key).unwrap().is_symlink());
         let cluster = "relay-members = \"publish\"\nstore = \"cql://127.0.0.1\"\nbitcoin = \"off\"";
         assert!(read(cluster).unwrap_err().to_string().contains("events lie in files"));
     }
