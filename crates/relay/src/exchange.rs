@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use crate::clock::now;
 use crate::connection::TurnPace;
 use crate::limits::{COUNT_ROWS, PAGE_BYTES};
+use crate::members;
 use crate::message::{Answer, Outcome};
 use crate::plugin::{Plugin, Question, Source};
 use crate::policy::Identity;
@@ -266,7 +267,11 @@ impl Exchange {
         let wanted = limits.check(&event, Timestamp(seconds.into()), nobody.pubkeys());
         let wanted = wanted.and_then(|()| relay.retention.get().check(&event, seconds));
         let wanted = wanted.and_then(|()| nobody.check_vanish(&event));
-        let wanted = wanted.and_then(|()| relay.gate().check(&event, &relay.rules()));
+        let (gate, rules) = (relay.gate(), relay.rules());
+        let wanted = wanted.and_then(|()| match &relay.settings.members {
+            None => gate.check(&event, &rules),
+            Some(_) => members::check(&event, &gate, &rules, nobody.pubkeys()),
+        });
         wanted.map(|()| event)
     }
 }

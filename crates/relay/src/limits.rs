@@ -228,6 +228,8 @@ fixed_bounds! {
     ROLE_TEXT_BYTES: usize = 256 => "the change is refused",
     /// Invites that are not used up, expired ones among them.
     INVITES_MAX: usize = 10_000 => "none is made, CLOSED `error`",
+    /// Those of them that are left to the operator.
+    INVITES_OF_OPERATOR: usize = 1000 => "a member gets none, CLOSED `error`",
     /// Those of one member that have not expired.
     INVITES_OF_MEMBER: usize = 20 => "it gets its newest one again",
     /// Seconds until an invite that a member asks for expires.

@@ -44,11 +44,11 @@ impl Relay {
         let Some(code) = event.values("claim").next() else {
             return refused(event, &Rejection::Invalid("a request to join has a claim tag".into()));
         };
-        answered(event, self.rules.join(&request, code), "you are already a member of this relay.", || {
-            match self.urls().first() {
-                Some(url) => format!("welcome to {url}!"),
-                None => "welcome!".to_owned(),
-            }
+        let gate = self.gate();
+        let joined = self.rules.join(&request, code, |inviter, rules| gate.may_invite(inviter, rules));
+        answered(event, joined, "you are already a member of this relay.", || match self.urls().first() {
+            Some(url) => format!("welcome to {url}!"),
+            None => "welcome!".to_owned(),
         })
     }
 

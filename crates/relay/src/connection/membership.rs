@@ -7,10 +7,14 @@ use super::{Connection, Step};
 use crate::policy::Members;
 
 impl Connection<'_> {
-    /// Carries out a request to join or to leave. Connections of an author that left end once it has its answer.
+    /// Carries out a request to join or to leave. Connections of an author that left end: this one once it has its
+    /// answer, which its client may leave unread.
     pub(super) async fn answer_member(&mut self, event: &VerifiedEvent) -> Step {
         let answered = offload(|| self.relay.answer_member(event));
         self.relay.counters.event(answered.outcome);
+        if answered.has_left {
+            self.relay.rules.end_other_connections_of(&event.pubkey, &self.meter);
+        }
         let sent = self.send(answered.message).await;
         if answered.has_left {
             self.relay.rules.end_connections_of(&event.pubkey);

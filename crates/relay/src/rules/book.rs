@@ -76,9 +76,16 @@ impl RuleBook {
         self.update(change.subject(), |rules| rules.with(change))
     }
 
-    /// Makes the author of a request a member by the invite of a code, durably. Waits for the disk.
-    pub(crate) fn join(&self, request: &MemberRequest, code: &str) -> Result<Membership, Refusal> {
-        self.update(None, |rules| rules.joined(request, code)).map(Membership::of)
+    /// Makes the author of a request a member by the invite of a code, whose inviter `may_invite` still, durably. Waits
+    /// for the disk.
+    pub(crate) fn join(
+        &self,
+        request: &MemberRequest,
+        code: &str,
+        may_invite: impl Fn(&Pubkey, &Rules) -> bool,
+    ) -> Result<Membership, Refusal> {
+        let join = |rules: &Rules| rules.joined(request, code, |inviter| may_invite(inviter, rules));
+        self.update(None, join).map(Membership::of)
     }
 
     /// Ends the membership of the author of a request, durably. Its connections stay until
@@ -121,6 +128,11 @@ impl RuleBook {
     /// Ends the connections of an author.
     pub(crate) fn end_connections_of(&self, author: &Pubkey) {
         self.present.end(author);
+    }
+
+    /// Ends the connections of an author but this one, which still has an answer to send.
+    pub(crate) fn end_other_connections_of(&self, author: &Pubkey, kept: &Arc<Meter>) {
+        self.present.end_others(author, kept);
     }
 
     /// Ends the connections that have authenticated only as authors without access.

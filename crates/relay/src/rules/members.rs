@@ -8,7 +8,9 @@
 use birdhouse_events::{EventId, Pubkey};
 
 use super::{Change, Invite, Role, Rule, Rules, RulesError, Subject, Verdict};
-use crate::limits::{INVITE_EXPIRED_SECONDS, INVITES_MAX, INVITES_OF_MEMBER, MEMBER_REQUESTS_USED, MEMBERS_MAX};
+use crate::limits::{
+    INVITE_EXPIRED_SECONDS, INVITES_MAX, INVITES_OF_MEMBER, INVITES_OF_OPERATOR, MEMBER_REQUESTS_USED, MEMBERS_MAX,
+};
 
 /// An author that a rule allows.
 #[derive(Debug, Clone, Copy)]
@@ -95,14 +97,19 @@ impl Rules {
         (of_member().count() >= INVITES_OF_MEMBER).then(|| of_member().max_by_key(|one| (one.since, &one.code)))?
     }
 
-    /// Adds an invite, and forgets those that expired long ago.
+    /// Adds an invite, and forgets those that expired long ago; where there are too many, all that expired. Members
+    /// leave room for the operator's.
     ///
     /// # Errors
     /// There are too many.
     pub(super) fn invite(&mut self, invite: &Invite) -> Result<(), RulesError> {
         let invites = &mut self.door.invites;
         invites.retain(|_, one| one.until.saturating_add(INVITE_EXPIRED_SECONDS) >= invite.since);
-        if invites.len() >= INVITES_MAX {
+        let most = INVITES_MAX - if invite.inviter.is_some() { INVITES_OF_OPERATOR } else { 0 };
+        if invites.len() >= most {
+            invites.retain(|_, one| one.until >= invite.since);
+        }
+        if invites.len() >= most {
             return Err(RulesError::TooManyInvites);
         }
         invites.insert(invite.code.clone(), invite.clone());
@@ -114,17 +121,27 @@ impl Rules {
         self.door.invites.retain(|_, invite| invite.inviter.as_ref() != Some(inviter));
     }
 
-    /// Returns the rules with the author of a request as a member; `None` if it is one.
-    pub(super) fn joined(&self, request: &MemberRequest, code: &str) -> Result<Option<Self>, Refusal> {
+    /// Returns the rules with the author of a request as a member; `None` if it is one. The invite counts if its inviter
+    /// may still invite. A code that was guessed copies nothing.
+    pub(super) fn joined(
+        &self,
+        request: &MemberRequest,
+        code: &str,
+        may_invite: impl Fn(&Pubkey) -> bool,
+    ) -> Result<Option<Self>, Refusal> {
         if self.is_member(&request.author) {
             return Ok(None);
         }
-        let mut joined = self.clone();
-        joined.remember(request)?;
+        if self.door.requests.get(&request.id).is_some_and(|until| *until >= request.now) {
+            return Err(Refusal::Used);
+        }
         if self.authors.get(&request.author).is_some_and(|rule| rule.verdict == Verdict::Ban) {
             return Err(Refusal::Banned);
         }
-        let invite = joined.door.invites.get_mut(code).ok_or(Refusal::UnknownCode)?;
+        let invite = self.door.invites.get(code).ok_or(Refusal::UnknownCode)?;
+        if invite.inviter.is_some_and(|inviter| !may_invite(&inviter)) {
+            return Err(Refusal::UnknownCode);
+        }
         if invite.until < request.now {
             return Err(Refusal::Expired);
         }
@@ -135,12 +152,20 @@ impl Rules {
             Some(inviter) => format!("joined with an invite of {inviter}"),
             None => "joined with an invite of the operator".to_owned(),
         };
-        invite.uses -= 1;
-        if invite.uses == 0 {
-            joined.door.invites.remove(code);
-        }
+        let mut joined = self.clone();
+        joined.remember(request)?;
+        joined.use_up(code);
         let rule = Rule { verdict: Verdict::Allow, reason, since: request.now };
         Ok(joined.with(&Change::Decide(Subject::Author(request.author), rule))?)
+    }
+
+    /// Counts one use of an invite.
+    fn use_up(&mut self, code: &str) {
+        let Some(invite) = self.door.invites.get_mut(code) else { return };
+        invite.uses -= 1;
+        if invite.uses == 0 {
+            self.door.invites.remove(code);
+        }
     }
 
     /// Returns the rules without the author of a request as a member; `None` if it is none.

@@ -44,6 +44,11 @@ impl Present {
         end(of(false).filter(|one| !kept.contains(&one.as_ptr())))
     }
 
+    /// Ends the connections of an author but one, and returns their number.
+    pub(super) fn end_others(&self, author: &Pubkey, kept: &Arc<Meter>) -> usize {
+        self.0.lock().get(author).map_or(0, |of| end(of.iter().filter(|one| !is(one, kept))))
+    }
+
     /// Ends the connections of an author, and returns their number.
     pub(super) fn end(&self, author: &Pubkey) -> usize {
         self.0.lock().get(author).map_or(0, end)

@@ -1,13 +1,14 @@
 //! Members (NIP-43): requests to join and leave, invites, the relay's own events about them, and what is for members.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use birdhouse_clients::Rate;
-use birdhouse_events::{Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
+use birdhouse_events::{Filter, Kind, Rejection, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_net::{Proxy, Transport};
 use birdhouse_relay::{
-    Change, Limits, Members, MembersAlone, Policy, Relay, Rule, RuleBook, Settings, Subject, Verdict,
+    Change, Exchange, Limits, Members, MembersAlone, Policy, Relay, Rule, RuleBook, Settings, Subject, Taken, Verdict,
 };
 use futures_util::StreamExt as _;
 use nostr_sdk::JsonUtil as _;
@@ -255,6 +256,18 @@ async fn nobody_but_the_relay_publishes_its_members() {
     }
     assert_eq!(app.events.live_events(), before);
     until_listed(&app, &[1]).await;
+}
+
+/// Without a `-` tag, which alone would keep them out.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_stream_brings_events_about_the_members() {
+    let app = app(MembersAlone::Nothing).await;
+    let exchange = Exchange::enter(&app.relay, "stream", Ipv4Addr::LOCALHOST.into()).unwrap();
+    let name = keys(2).pubkey().to_string();
+    let forged = |kind| request(1, kind, &[&["d", "x"], &["member", &name], &["p", &name]], "").to_json();
+    let taken = exchange.take(&[MEMBERS, ADDED, REMOVED, 33_534, 1].map(forged), &Filter::default()).await;
+    let refused = |taken: &Taken| matches!(taken, Taken::Refused(Rejection::Blocked(_)));
+    assert_eq!(taken.iter().map(refused).collect::<Vec<_>>(), [true, true, true, true, false]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
