@@ -120,7 +120,7 @@ fn members_that_a_label_leaves_out_stay_as_they_are() {
     let output =
         |label: &str| json!({ "type": "output", "ref": format!("{txid}:0"), "label": label, "spendable": false });
     let of_tx = json!({ "type": "tx", "ref": txid, "label": "Rent", "origin": "wpkh([d34db33f/84'/0'/0'])" });
-    let labels = |lines: &[Value]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let labels = |lines: &[Value]| lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
     let first = labels(&[output("Frozen"), of_tx.clone()]);
     let second = labels(&[
         json!({ "type": "output", "ref": format!("{txid}:0"), "label": "Cold", "spendable": null }),

@@ -69,7 +69,7 @@ fn of_those_who_use_an_invite_at_once_one_joins() {
                     let (book, start) = (&book, &start);
                     scope.spawn(move || {
                         start.wait();
-                        joins(&book, &request(usize::from(racer), racer, NOW), "one").is_ok()
+                        joins(book, &request(usize::from(racer), racer, NOW), "one").is_ok()
                     })
                 })
                 .collect();

@@ -83,7 +83,7 @@ fn look(control: &Control, watches: &Watches, alarms: Option<Alarms>, steady: u3
     };
     let mut alarms = alarms.unwrap_or_else(standing);
     for change in alarms.look(&status::of_server(control).warnings, steady) {
-        match watches.tell_health(&change.about, change.health.clone()) {
+        match watches.tell_health(&change.about, &change.health) {
             Ok(()) => alarms.settle(&change),
             Err(error) => tracing::warn!(%error, "failed to announce a warning of the server; trying again"),
         }
@@ -109,7 +109,7 @@ impl Alarms {
         for Warning { about, subject, text, advice } in warnings {
             let new = Alarm { subject: String::new(), text: String::new(), changed: 0, is_announced: false };
             let alarm = self.0.entry(about.clone()).or_insert(new);
-            alarm.subject = subject.name().to_owned();
+            subject.name().clone_into(&mut alarm.subject);
             alarm.text = format!("{} {advice}", sentence(text));
         }
         let mut changes = Vec::new();
@@ -148,7 +148,9 @@ mod tests {
     /// Looks, and settles what is to be announced: of what two looks saw.
     fn look(alarms: &mut Alarms, warnings: &[Warning]) -> Vec<Health> {
         let changes = alarms.look(warnings, 1);
-        changes.iter().for_each(|change| alarms.settle(change));
+        for change in &changes {
+            alarms.settle(change);
+        }
         changes.into_iter().map(|change| change.health).collect()
     }
 
@@ -181,7 +183,9 @@ mod tests {
         let full = [warning("Full.", "Make room.")];
         let announced = |_| {
             let changes = alarms.look(&full, 2);
-            changes.iter().for_each(|change| alarms.settle(change));
+            for change in &changes {
+                alarms.settle(change);
+            }
             changes.len()
         };
         assert_eq!((0..4).map(announced).collect::<Vec<_>>(), [0, 0, 1, 0], "at the look 60 s after the first of two");

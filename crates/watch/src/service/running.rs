@@ -117,10 +117,10 @@ impl Running {
     }
 
     /// Appends a notice of the server's own state, and keeps what it is about until its end.
-    pub(super) fn append(&self, about: &str, health: Health, channels: Vec<ChannelName>) -> Result<()> {
+    pub(super) fn append(&self, about: &str, health: &Health, channels: Vec<ChannelName>) -> Result<()> {
         let notice = Notice::apart(WatchName::new(SERVER), NoticeKind::Health(health.clone()), now());
         let mut routed = Routed { notice, channels };
-        self.state.commit_warning(&mut routed, about, &health)?;
+        self.state.commit_warning(&mut routed, about, health)?;
         self.announce(routed.notice.seq);
         Ok(())
     }

@@ -177,7 +177,7 @@ impl Watches {
     ///
     /// # Errors
     /// Failures of the file of notices. Nothing is appended then.
-    pub fn tell_health(&self, about: &str, health: Health) -> Result<()> {
+    pub fn tell_health(&self, about: &str, health: &Health) -> Result<()> {
         let Some(running) = self.running() else { return Ok(()) };
         let channels = running.file.read().health.channels.clone();
         if channels.is_empty() { Ok(()) } else { running.append(about, health, channels) }

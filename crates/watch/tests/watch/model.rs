@@ -59,7 +59,7 @@ fn run(seed: u64, flaw: Flaw) {
         } else {
             height = world.live.ledger().height();
             let all = All::of(world.live.ledger());
-            let sound = models.iter_mut().filter(|model| !faulty.contains_key(model.name()));
+            let sound = models.iter_mut().filter(|model| !faulty.contains_key(&model.name));
             sound.flat_map(|model| model.change(&all, height)).collect()
         };
         let mut expected = expected;

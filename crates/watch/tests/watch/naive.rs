@@ -65,7 +65,8 @@ impl<'a> All<'a> {
 /// The watch of one script, and what it was announced.
 #[derive(Clone)]
 pub(crate) struct Model {
-    name: String,
+    /// The name of its watch.
+    pub(crate) name: String,
     script: ScriptBuf,
     levels: &'static [u32],
     known: View,
@@ -76,11 +77,6 @@ impl Model {
     /// A watch with these levels of confirmations, which knows nothing.
     pub(crate) fn new(name: String, script: ScriptBuf, levels: &'static [u32]) -> Self {
         Self { name, script, levels, known: View::new(), announced: HashMap::new() }
-    }
-
-    /// The name of its watch.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
     }
 
     fn level(&self, tip: u32, seen: &Seen) -> Option<u32> {
