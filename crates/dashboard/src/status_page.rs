@@ -346,7 +346,8 @@ fn set_aside(events: &[SetAside]) -> Markup {
     }
 }
 
-/// Returns the newest event of each stream and relay, then the second ones, and so on: one that has many hides no other.
+/// Returns the newest event of each stream and relay, then the second ones, and so on. One that has many hides no
+/// other.
 fn in_turn(events: &[SetAside]) -> Vec<&SetAside> {
     let mut later: HashMap<(&str, &str), usize> = HashMap::new();
     let ranked = events.iter().rev().map(|one| {

@@ -121,8 +121,8 @@ impl Rules {
         self.door.invites.retain(|_, invite| invite.inviter.as_ref() != Some(inviter));
     }
 
-    /// Returns the rules with the author of a request as a member; `None` if it is one. The invite counts if its inviter
-    /// may still invite. A code that was guessed copies nothing.
+    /// Returns the rules with the author of a request as a member; `None` if it is one. The invite counts if its
+    /// inviter may still invite. A code that was guessed copies nothing.
     pub(super) fn joined(
         &self,
         request: &MemberRequest,

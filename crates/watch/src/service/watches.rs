@@ -173,7 +173,7 @@ impl Watches {
     }
 
     /// Appends a change of the server's own state, for the channels that the file names for it, and keeps what it is
-    /// about until its end is told.
+    /// about until its end is announced.
     ///
     /// # Errors
     /// Failures of the file of notices. Nothing is appended then.
@@ -183,8 +183,8 @@ impl Watches {
         if channels.is_empty() { Ok(()) } else { running.append(about, health, channels) }
     }
 
-    /// Returns the troubles of the server that were told and whose end was not, by what they are about. A process that
-    /// ended meanwhile leaves them to the next one.
+    /// Returns the troubles of the server that were announced, and whose end was not, by what they are about. A process
+    /// that ended meanwhile leaves them to the next one.
     ///
     /// # Errors
     /// Damage, and failures of the disk.
