@@ -130,7 +130,8 @@ impl Nostr {
         let inbox = self.inbox().await?;
         let now = self.sender.clock.seconds();
         let text = message.text(self.wording);
-        let wrapped = wrap::wrap(&DirectMessage { to: self.to, text, created: message.created }, &keys, now);
+        let direct = DirectMessage { to: self.to, id: &message.id, text, created: message.created };
+        let wrapped = wrap::wrap(&direct, &keys, now);
         let event = wrapped.ok_or("the text is empty, or longer than NIP-44 allows")?;
         let mut taken = match &self.sender.own {
             Some(own) if inbox.has_own => own.publish(event.to_json()).await.map(|()| Taken::Yes),

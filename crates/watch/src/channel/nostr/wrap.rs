@@ -19,6 +19,8 @@ const DAY: u64 = 86_400;
 #[derive(Debug)]
 pub(super) struct DirectMessage<'a> {
     pub(super) to: XOnlyPublicKey,
+    /// Id of the notice. Of two notices with one text in one second each is a message of its own.
+    pub(super) id: &'a str,
     pub(super) text: &'a str,
     /// Seconds since 1970; the recipient sees it.
     pub(super) created: u64,
@@ -31,7 +33,7 @@ pub(super) fn wrap(message: &DirectMessage<'_>, sender: &Keypair, now: u64) -> O
     }
     let to = const_hex::encode(message.to.serialize());
     let created_at = message.created;
-    let tags = vec![vec!["p".to_owned(), to.clone()]];
+    let tags = vec![vec!["p".to_owned(), to.clone()], vec!["notice".to_owned(), message.id.to_owned()]];
     let rumor = Draft { created_at, kind: DIRECT_MESSAGE, tags, content: message.text.to_owned() };
     let (author, _) = sender.x_only_public_key();
     let secret = sender.secret_key();

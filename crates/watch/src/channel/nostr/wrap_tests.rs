@@ -22,7 +22,7 @@ fn recipient() -> Keys {
 
 fn message(text: &str) -> DirectMessage<'_> {
     let to = XOnlyPublicKey::from_slice(&recipient().public_key().to_bytes()).unwrap();
-    DirectMessage { to, text, created: NOW }
+    DirectMessage { to, id: "1", text, created: NOW }
 }
 
 /// Reads a wrap as its recipient does: verifies wrap and seal, decrypts both.
@@ -69,13 +69,23 @@ fn an_attempt_of_the_same_day_sends_the_same_event_and_later_ones_the_same_messa
     assert_eq!(read(&later).1.rumor.id, read(&first).1.rumor.id);
 }
 
+/// A payment that is confirmed, taken back and confirmed again within a second.
+#[test]
+fn notices_with_one_text_in_one_second_are_messages_of_their_own() {
+    let of = |id| read(&wrap(&DirectMessage { id, ..message("a") }, &sender(), NOW).unwrap());
+    let [(first, of_first), (second, of_second)] = ["1", "2"].map(of);
+    assert_ne!(first.id, second.id);
+    assert_ne!(of_first.rumor.id, of_second.rumor.id);
+    assert_eq!(of_first.rumor.content, of_second.rumor.content);
+}
+
 #[test]
 fn texts_and_recipients_share_no_randomness() {
     let mut keys = HashSet::new();
     for text in ["a", "b"] {
         for to in [1, 2] {
             let to = Keypair::from_seckey_slice(SECP256K1, &[to; 32]).unwrap().x_only_public_key().0;
-            let wrap = wrap(&DirectMessage { to, text, created: NOW }, &sender(), NOW).unwrap();
+            let wrap = wrap(&DirectMessage { to, id: "1", text, created: NOW }, &sender(), NOW).unwrap();
             keys.insert(wrap.pubkey);
         }
     }
