@@ -8,34 +8,15 @@ const SLOT_BITS_MAX: u32 = 14;
 /// Returns records sorted by `order`, which begins with a hash. The first `known_bits` bits of all hashes are equal.
 /// Each record is moved once, to a slot of a few by its next bits; the slots are then sorted in the nearest cache.
 pub(crate) fn sorted<R: Copy>(records: &[&[R]], known_bits: u32, order: impl Fn(&R) -> (u64, u64)) -> Vec<R> {
-    let Some(any) = records.iter().find_map(|some| some.first()) else { return Vec::new() };
     let count: usize = records.iter().map(|some| some.len()).sum();
     let slot_bits = (count / PER_SLOT).max(2).ilog2().min(SLOT_BITS_MAX);
-    let slot = |record: &R| {
-        let bits = order(record).0 << known_bits >> (64 - slot_bits);
-        usize::try_from(bits).expect("few bits")
-    };
-    let mut ends = vec![0_usize; 1 << slot_bits];
-    for record in records.iter().copied().flatten() {
-        ends[slot(record)] += 1;
-    }
-    let mut starts = 0;
-    for end in &mut ends {
-        starts += std::mem::replace(end, starts);
-    }
-    // Each entry is now the start of its slot, and moves to its end while the slot fills.
-    let mut sorted = vec![*any; count];
-    for record in records.iter().copied().flatten() {
-        let next = &mut ends[slot(record)];
-        sorted[*next] = *record;
-        *next += 1;
-    }
+    let Partitioned { mut records, ends } = partitioned(records, slot_bits, |record| order(record).0 << known_bits);
     let mut start = 0;
     for end in ends {
-        sorted[start..end].sort_unstable_by_key(&order);
+        records[start..end].sort_unstable_by_key(&order);
         start = end;
     }
-    sorted
+    records
 }
 
 /// Records by the first bits of their hashes.
@@ -43,25 +24,26 @@ pub(crate) fn sorted<R: Copy>(records: &[&[R]], known_bits: u32, order: impl Fn(
 pub(crate) struct Partitioned<R> {
     records: Vec<R>,
     /// The end of each partition in `records`.
-    ends: Box<[u32]>,
+    ends: Box<[usize]>,
 }
 
 /// Moves records to partitions by the first `bits` bits of their hashes. In a partition they keep their order.
-pub(crate) fn partitioned<R: Copy>(records: &[R], bits: u32, hash: impl Fn(&R) -> u64) -> Partitioned<R> {
+pub(crate) fn partitioned<R: Copy>(records: &[&[R]], bits: u32, hash: impl Fn(&R) -> u64) -> Partitioned<R> {
     let partition = |record: &R| usize::try_from(hash(record) >> (64 - bits)).expect("few bits");
-    let mut ends = vec![0_u32; 1 << bits].into_boxed_slice();
-    for record in records {
+    let mut ends = vec![0; 1 << bits].into_boxed_slice();
+    for record in records.iter().copied().flatten() {
         ends[partition(record)] += 1;
     }
-    let mut starts = 0;
+    let mut count = 0;
     for end in &mut ends {
-        starts += std::mem::replace(end, starts);
+        count += std::mem::replace(end, count);
     }
-    // As above, starts become ends.
-    let mut moved = records.to_vec();
-    for record in records {
+    let Some(any) = records.iter().find_map(|some| some.first()) else { return Partitioned { records: vec![], ends } };
+    // Each entry is now the start of its partition, and moves to its end while the partition fills.
+    let mut moved = vec![*any; count];
+    for record in records.iter().copied().flatten() {
         let next = &mut ends[partition(record)];
-        moved[*next as usize] = *record;
+        moved[*next] = *record;
         *next += 1;
     }
     Partitioned { records: moved, ends }
@@ -76,7 +58,7 @@ impl<R> Partitioned<R> {
     /// The records of one partition.
     pub(crate) fn part(&self, number: usize) -> &[R] {
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.records[start as usize..self.ends[number] as usize]
+        &self.records[start..self.ends[number]]
     }
 }
 
@@ -102,7 +84,7 @@ mod tests {
 
         #[test]
         fn partitions_have_their_records_in_order(records in prop::collection::vec((any::<u64>(), 0..4_u64), 0..600)) {
-            let partitioned = partitioned(&records, 3, |record| record.0);
+            let partitioned = partitioned(&[&records], 3, |record| record.0);
             prop_assert_eq!(partitioned.len(), records.len());
             for number in 0..8_usize {
                 let expected: Vec<(u64, u64)> =

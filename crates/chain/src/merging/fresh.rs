@@ -130,7 +130,7 @@ impl BlockRecords {
             records.push(record);
             Ok(())
         })?;
-        let (records, found) = (partitioned(&records, PARTITION_BITS, Record::prefix), vec![TxNum(0); spent.len()]);
+        let (records, found) = (partitioned(&[&records], PARTITION_BITS, Record::prefix), vec![TxNum(0); spent.len()]);
         Ok(Self { first, txids: touches.txids.clone(), hashes, records, spent, found })
     }
 
