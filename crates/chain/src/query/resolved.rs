@@ -98,10 +98,7 @@ impl Snapshot {
         let mut looked_up = Vec::new();
         for (height, mut ats) in of_blocks {
             let count: usize = ats.iter().map(|at| spent[*at].len()).sum();
-            // To search for a block that is gone would cost more than the answer is worth.
-            if count > LOOKUPS_MAX && self.has_block(height)? {
-                self.undo(height, ats, txnums, &mut spent)?;
-            } else {
+            if count <= LOOKUPS_MAX || !self.undo(height, &ats, txnums, &mut spent)? {
                 looked_up.append(&mut ats);
             }
         }
@@ -114,9 +111,7 @@ impl Snapshot {
             spent[at] = outputs;
         }
         for (height, ats) in unknown {
-            if self.has_block(height)? {
-                self.undo(height, ats, txnums, &mut spent)?;
-            }
+            self.undo(height, &ats, txnums, &mut spent)?;
         }
         for (transaction, outputs) in transactions.iter().zip(&mut spent) {
             self.add_from_rows(transaction, outputs)?;
@@ -131,14 +126,21 @@ impl Snapshot {
         position.map_or(Ok(true), |position| Ok(self.reader().peek(position, header)?.is_some()))
     }
 
-    /// Sets the outputs that some transactions of a block spend, by its undo data, if the node has not removed that.
-    fn undo(&self, height: Height, mut ats: Vec<usize>, txnums: &[TxNum], spent: &mut [Prevouts]) -> Result<()> {
+    /// Sets the outputs that some transactions of a block spend, by its undo data; returns false if the node has
+    /// removed that. To search for a block that is gone would cost more than the answer is worth.
+    fn undo(&self, height: Height, ats: &[usize], txnums: &[TxNum], spent: &mut [Prevouts]) -> Result<bool> {
+        if !self.has_block(height)? {
+            return Ok(false);
+        }
+        let mut ats = ats.to_vec();
         ats.sort_unstable_by_key(|at| txnums[*at]);
         let own: Vec<TxNum> = ats.iter().map(|at| txnums[*at]).collect();
-        for (at, outputs) in ats.into_iter().zip(self.undone_outputs(height, &own)?) {
+        let undone = self.undone_outputs(height, &own)?;
+        let is_there = !undone.is_empty();
+        for (at, outputs) in ats.into_iter().zip(undone) {
             spent[at] = outputs.into_iter().map(Some).collect();
         }
-        Ok(())
+        Ok(is_there)
     }
 
     /// The outputs that transactions of a block spend, by its undo data; none if the node has removed that. The txnums
