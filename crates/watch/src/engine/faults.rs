@@ -72,11 +72,6 @@ impl Watched {
         Some(record.clone())
     }
 
-    /// True until the pause after a failure is over: what is touched meanwhile is read then.
-    pub(super) fn is_resting(&self, moment: &Moment<'_>) -> bool {
-        moment.scope == Scope::Touched && self.retry.is_some_and(|retry| !retry.is_due(moment.now))
-    }
-
     /// True if there are updates that the watch has not seen.
     fn is_behind(&self) -> bool {
         self.retry.is_some() || self.record.as_ref().is_some_and(|record| record.behind.is_some())

@@ -164,7 +164,8 @@ impl Engine {
         let mut touched_of = loaded.touched(touched);
         let mut found = Vec::new();
         for (number, watch) in loaded.watches.iter_mut().enumerate() {
-            if watch.is_resting(&moment) {
+            // What is touched meanwhile is read then.
+            if moment.is_too_early_for(watch.retry) {
                 watch.silent.wanted.clear();
                 continue;
             }

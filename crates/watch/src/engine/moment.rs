@@ -4,6 +4,8 @@ use birdhouse_chain::Snapshot;
 use birdhouse_chain::source::BlockId;
 use bitcoin::Network;
 
+use super::retry::Retry;
+
 /// The scripts that an update reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
@@ -26,6 +28,11 @@ pub(super) struct Moment<'a> {
 }
 
 impl Moment<'_> {
+    /// True while what failed is left alone: until the pause is over, but for a look at everything.
+    pub(super) fn is_too_early_for(&self, retry: Option<Retry>) -> bool {
+        self.scope == Scope::Touched && retry.is_some_and(|retry| !retry.is_due(self.now))
+    }
+
     /// The same snapshot for a watch of which this block was announced last.
     pub(super) fn since(&self, announced: BlockId) -> Self {
         let is_reorg = self.at.block_hash(announced.height) != Some(announced.hash);

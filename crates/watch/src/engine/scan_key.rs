@@ -6,7 +6,6 @@ use birdhouse_chain::source::BlockPart;
 use birdhouse_chain::{Found, Height, ScriptHash, Snapshot, Tweaks};
 use birdhouse_silentpayments::Scanner;
 
-use super::moment::{Moment, Scope};
 use super::retry::Retry;
 use crate::error::Result;
 use crate::state::Unread;
@@ -61,11 +60,6 @@ impl Silent {
     pub(super) fn go_back(&mut self, ScanPlace { scanned, arrival, unread }: ScanPlace) {
         (self.scanned, self.arrival, self.unread) = (scanned, arrival, unread);
         self.is_behind = false;
-    }
-
-    /// True until the pause after a failed scan is over: the next scan begins where that one did.
-    pub(super) fn is_resting(&self, moment: &Moment<'_>) -> bool {
-        moment.scope == Scope::Touched && self.retry.is_some_and(|retry| !retry.is_due(moment.now))
     }
 
     /// Scans the next blocks, and what is new in the mempool.

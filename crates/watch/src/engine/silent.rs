@@ -52,7 +52,8 @@ impl Watched {
         let Source::SilentPayment(key) = &self.settings.source else { return };
         let key = key.clone();
         self.silent.scanned = Some(self.scan_from(moment));
-        if self.silent.is_resting(moment) {
+        // The next scan begins where the one that failed did.
+        if moment.is_too_early_for(self.silent.retry) {
             self.silent.wanted.clear();
             return;
         }
