@@ -10,12 +10,9 @@ use birdhouse_events::VerifiedEvent;
 use birdhouse_mirror::limits::{CAME_IDS_MAX, DRAINED_MAX, UPLOADS_IN_FLIGHT};
 use birdhouse_mirror::{Direction, StreamSettings, StreamState};
 use birdhouse_relay::Settings;
-use futures_util::{SinkExt as _, StreamExt as _};
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
-use tokio_tungstenite::accept_async;
-use tokio_tungstenite::tungstenite::Message;
 
+use crate::answering::{HANGS_UP, peer};
 use crate::app::{App, Pass, front, ids_of};
 use crate::streams::{fresh, publish, sent, start, status, stream, until, until_live};
 
@@ -119,38 +116,6 @@ async fn an_event_on_its_way_on_a_stream_is_not_sent_back_by_another_one() {
     let behind = || streams.status().iter().find_map(|status| status.behind);
     until("nothing waits", || behind() == Some(0)).await;
     assert_eq!(*notes.lock(), [&first, &last].map(|event| event.id.to_string()));
-}
-
-/// The answer of a peer that hangs up.
-const HANGS_UP: &str = "";
-
-/// A peer that answers each message of each connection with others, which it writes together.
-async fn peer(answers: impl Fn(&str) -> Vec<String> + Clone + Send + 'static) -> SocketAddr {
-    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = socket.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = socket.accept().await {
-            let answers = answers.clone();
-            tokio::spawn(async move {
-                let Ok(mut client) = accept_async(socket).await else { return };
-                while let Some(Ok(Message::Text(text))) = client.next().await {
-                    for answer in answers(&text) {
-                        if answer == HANGS_UP {
-                            let _ = client.close(None).await;
-                            return;
-                        }
-                        if client.feed(Message::text(answer)).await.is_err() {
-                            return;
-                        }
-                    }
-                    if client.flush().await.is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    addr
 }
 
 /// The answers of a peer that has nothing, and no negentropy.

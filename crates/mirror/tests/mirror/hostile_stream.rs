@@ -1,6 +1,5 @@
 //! Peers of streams that send what none should: they are left for a while, and nothing of it is kept.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,35 +7,10 @@ use std::time::Duration;
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
 use birdhouse_mirror::{Direction, StreamSettings, StreamState};
 use birdhouse_relay::Settings;
-use futures_util::{SinkExt as _, StreamExt as _};
-use tokio::net::TcpListener;
-use tokio_tungstenite::accept_async;
-use tokio_tungstenite::tungstenite::Message;
 
+use crate::answering::peer;
 use crate::app::App;
 use crate::streams::{fresh, now, publish, start, status, stream, until};
-
-/// A peer that answers each message of each connection with others.
-async fn peer(answers: impl Fn(&str) -> Vec<String> + Clone + Send + 'static) -> SocketAddr {
-    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = socket.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = socket.accept().await {
-            let answers = answers.clone();
-            tokio::spawn(async move {
-                let Ok(mut client) = accept_async(socket).await else { return };
-                while let Some(Ok(Message::Text(text))) = client.next().await {
-                    for answer in answers(&text) {
-                        if client.send(Message::text(answer)).await.is_err() {
-                            return;
-                        }
-                    }
-                }
-            });
-        }
-    });
-    addr
-}
 
 /// Answers a live subscription with events, and says that there is nothing else.
 fn answer(message: &str, events: &[String]) -> Vec<String> {

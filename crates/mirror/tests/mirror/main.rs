@@ -1,6 +1,7 @@
 //! Synchronization and streams between relays over real sockets, and with peers that answer as none should.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod answering;
 mod app;
 mod between;
 mod echo;
