@@ -122,7 +122,7 @@ async fn nostr_tools_reads_a_notice_from_the_servers_own_relay() {
     }
     let rumor = client.next();
     assert_eq!((&rumor["content"], &rumor["kind"]), (&json!(message.line), &json!(14)));
-    assert_eq!(rumor["tags"], json!([["p", client.key]]));
+    assert_eq!(rumor["tags"], json!([["p", client.key], ["notice", message.id]]));
     assert!(rumor["created_at"].as_u64().unwrap() <= before);
     let sender = rumor["pubkey"].as_str().unwrap().to_owned();
     // The second attempt was the same event: the next line is the answer to the question.
