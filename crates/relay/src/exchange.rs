@@ -268,10 +268,8 @@ impl Exchange {
         let wanted = wanted.and_then(|()| relay.retention.get().check(&event, seconds));
         let wanted = wanted.and_then(|()| nobody.check_vanish(&event));
         let (gate, rules) = (relay.gate(), relay.rules());
-        let wanted = wanted.and_then(|()| match &relay.settings.members {
-            None => gate.check(&event, &rules),
-            Some(_) => members::check(&event, &gate, &rules, nobody.pubkeys()),
-        });
+        let members = relay.settings.members.as_ref();
+        let wanted = wanted.and_then(|()| members::check(members, &event, &gate, &rules, nobody.pubkeys()));
         wanted.map(|()| event)
     }
 }

@@ -46,10 +46,10 @@ impl Connection<'_> {
         }
     }
 
-    /// True if only members read, and none of its authors is one.
-    pub(super) fn is_outside(&self) -> bool {
-        let (gate, rules) = (self.relay.gate(), self.relay.rules());
-        self.is_of_private_relay() && !self.identity.pubkeys().iter().any(|author| gate.has_access(author, &rules))
+    /// Checks that the client may read: where only members do, one of its authors is one.
+    pub(super) fn check_reader(&self) -> Result<(), Rejection> {
+        let Some(members) = &self.relay.settings.members else { return Ok(()) };
+        members.check_reader(&self.relay.gate(), &self.relay.rules(), self.identity.pubkeys())
     }
 
     fn is_of_private_relay(&self) -> bool {

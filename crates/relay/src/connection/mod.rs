@@ -186,8 +186,11 @@ pub(crate) async fn run(relay: &Relay, client: Client, random: u128) -> Ending {
         () = seat.displaced() => Ending::Displaced,
         ending = serving => ending,
     };
-    let ending =
-        if matches!(ending, Ending::Disconnected) && connection.is_outside() { Ending::Outside } else { ending };
+    let ending = if matches!(ending, Ending::Disconnected) && connection.check_reader().is_err() {
+        Ending::Outside
+    } else {
+        ending
+    };
     connection.end(&ending).await;
     ending
 }
@@ -334,9 +337,7 @@ impl Connection<'_> {
             self.may_search()?;
         }
         self.within_share()?;
-        if let Some(members) = &self.relay.settings.members {
-            members.check_reader(&self.relay.gate(), &self.relay.rules(), self.identity.pubkeys())?;
-        }
+        self.check_reader()?;
         match self.audience() {
             Audience::Authenticated([]) if filters.iter().all(Filter::is_private) => {
                 Err(Rejection::AuthRequired("private messages are shown to their author and recipients".into()))
@@ -367,10 +368,8 @@ impl Connection<'_> {
         let admitted = admitted.and_then(|()| self.relay.retention.get().check(&event, seconds));
         let admitted = admitted.and_then(|()| self.identity.check_vanish(&event));
         let wanted = admitted.and_then(|()| self.meter.check(at).map_err(overdrawn));
-        let wanted = wanted.and_then(|()| match &settings.members {
-            None => gate.check(&event, &rules),
-            Some(_) => members::check(&event, &gate, &rules, self.identity.pubkeys()),
-        });
+        let members = settings.members.as_ref();
+        let wanted = wanted.and_then(|()| members::check(members, &event, &gate, &rules, self.identity.pubkeys()));
         // Clients send to all of their relays what one of them lacks: that counts where it is new.
         let is_counted = wanted.is_ok() && gate.has_rates() && !self.relay.has(&id);
         let client = self.meter.client();

@@ -17,9 +17,18 @@ use crate::limits::MEMBER_REQUEST_SECONDS;
 use crate::policy::{Gate, Members, MembersAlone};
 use crate::rules::Rules;
 
-/// Checks an event that may be forged, as [`Gate::check`] does where there are no members. A member that has
-/// authenticated may send gift wraps, whose authors are keys for one use.
-pub(crate) fn check(event: &Event, gate: &Gate, rules: &Rules, authenticated: &[Pubkey]) -> Result<(), Rejection> {
+/// Checks an event that may be forged, whatever way it came: as [`Gate::check`] does where there are no members. A
+/// member that has authenticated may send gift wraps, whose authors are keys for one use.
+pub(crate) fn check(
+    members: Option<&Members>,
+    event: &Event,
+    gate: &Gate,
+    rules: &Rules,
+    authenticated: &[Pubkey],
+) -> Result<(), Rejection> {
+    if members.is_none() {
+        return gate.check(event, rules);
+    }
     match event.kind {
         JOIN | LEAVE => {
             gate.check_bans(event, rules)?;
@@ -77,8 +86,7 @@ fn check_time(event: &Event) -> Result<(), Rejection> {
         let why = format!("created_at is more than {MEMBER_REQUEST_SECONDS} s from the relay's clock");
         return Err(Rejection::Invalid(why.into()));
     }
-    let is_protected = event.tags.iter().any(|tag| tag.0.first().is_some_and(|name| name == "-"));
-    if event.kind == LEAVE && !is_protected {
+    if event.kind == LEAVE && !event.is_protected() {
         return Err(Rejection::Invalid("a request to leave has a - tag".into()));
     }
     Ok(())

@@ -63,10 +63,14 @@ pub(crate) enum Refusal {
 impl Rules {
     /// Returns the members, the earliest first.
     pub fn members(&self) -> Vec<Member<'_>> {
-        let allowed = self.authors.iter().filter(|(_, rule)| rule.verdict == Verdict::Allow);
-        let mut members: Vec<_> = allowed.map(|(pubkey, rule)| Member { pubkey: *pubkey, rule }).collect();
+        let mut members: Vec<_> = self.unsorted_members().collect();
         members.sort_unstable_by_key(|member| (member.rule.since, member.pubkey.0));
         members
+    }
+
+    fn unsorted_members(&self) -> impl Iterator<Item = Member<'_>> {
+        let allowed = self.authors.iter().filter(|(_, rule)| rule.verdict == Verdict::Allow);
+        allowed.map(|(pubkey, rule)| Member { pubkey: *pubkey, rule })
     }
 
     /// Returns true for a member.
@@ -132,7 +136,7 @@ impl Rules {
         if self.is_member(&request.author) {
             return Ok(None);
         }
-        if self.door.requests.get(&request.id).is_some_and(|until| *until >= request.now) {
+        if self.is_used(request) {
             return Err(Refusal::Used);
         }
         if self.authors.get(&request.author).is_some_and(|rule| rule.verdict == Verdict::Ban) {
@@ -145,7 +149,7 @@ impl Rules {
         if invite.until < request.now {
             return Err(Refusal::Expired);
         }
-        if self.authors.values().filter(|rule| rule.verdict == Verdict::Allow).count() >= MEMBERS_MAX {
+        if self.unsorted_members().count() >= MEMBERS_MAX {
             return Err(Refusal::Full);
         }
         let reason = match invite.inviter {
@@ -177,13 +181,17 @@ impl Rules {
         Ok(Some(left))
     }
 
+    fn is_used(&self, request: &MemberRequest) -> bool {
+        self.door.requests.get(&request.id).is_some_and(|until| *until >= request.now)
+    }
+
     /// Remembers a request, so that nobody can send it again.
     fn remember(&mut self, request: &MemberRequest) -> Result<(), Refusal> {
-        let requests = &mut self.door.requests;
-        requests.retain(|_, until| *until >= request.now);
-        if requests.contains_key(&request.id) {
+        if self.is_used(request) {
             return Err(Refusal::Used);
         }
+        let requests = &mut self.door.requests;
+        requests.retain(|_, until| *until >= request.now);
         if requests.len() >= MEMBER_REQUESTS_USED {
             return Err(Refusal::Busy);
         }
