@@ -45,6 +45,7 @@ use self::places::{AllTaken, Entry};
 pub(crate) use self::places::{KNOWN_MAX, STRANGER_PATIENCE, STRANGERS_MAX, STRANGERS_OF_ADDRESS_MAX};
 use self::wire::{EVENTS_BYTES_MAX, FORMAT, MANIFEST_BYTES_MAX, PIECE_BYTES_MAX, VERSION};
 use crate::config::{Options, RoleName, secrets};
+use crate::process::random;
 use crate::sockets::protocols::{REPLICAS, REPLICAS_CONNECTIONS_MAX};
 use crate::sockets::{Plan, listeners};
 
@@ -287,7 +288,7 @@ impl Primary {
             feed: Arc::clone(feed),
             copies: Arc::new(Copies::new(Arc::clone(store), index_dir)),
             index: Arc::clone(index),
-            run: u64::from_le_bytes(copies::random()?),
+            run: u64::from_le_bytes(random::bytes()?),
         })
     }
 

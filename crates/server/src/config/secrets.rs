@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use birdhouse_watch::api::{TOKEN_CHARS_MIN, Token};
 
 use crate::config::{Options, watch_files};
+use crate::process::random;
 
 /// Variable in which systemd names the folder of a service's credentials.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
@@ -152,9 +153,7 @@ fn make_token(path: &Path) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
         Err(error) => return Err(error).with_context(|| format!("failed to create {}", path.display())),
     };
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).context("failed to get random bytes from the system")?;
-    let written = writeln!(file, "{}", Token::of_random(random).as_str()).and_then(|()| file.sync_all());
+    let written = writeln!(file, "{}", Token::of_random(random::bytes()?).as_str()).and_then(|()| file.sync_all());
     written.with_context(|| format!("failed to write {}", path.display()))
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod container;
 pub(crate) mod file_limit;
 pub(crate) mod log;
 pub(crate) mod private;
+pub(crate) mod random;
 mod shutdown;
 mod signals;
 pub(crate) mod systemd;

@@ -19,7 +19,7 @@ use super::streams;
 use super::{relay_members, relay_settings};
 use crate::cluster::{RemoteWriter, cql};
 use crate::config::{Options, Switch};
-use crate::process::private;
+use crate::process::{private, random};
 use crate::sockets::protocols::RELAY;
 use crate::sockets::{BoundListener, Plan, Sockets, listeners};
 use crate::storage::EventStore;
@@ -174,8 +174,7 @@ fn store(options: &Options) -> Result<EventStore> {
 
 fn events_of(options: &Options, store: &EventStore) -> Result<Events> {
     let folder = folder(options)?;
-    let mut secret = [0; 16];
-    getrandom::fill(&mut secret).context("failed to get random bytes from the system")?;
+    let secret = random::bytes()?;
     // The full-text index lies in files, and front ends have none.
     let search = match (store, options.relay_search) {
         (EventStore::Files(_), Some(Switch::On) | None) => SearchStorage::Folder(folder.join("search")),

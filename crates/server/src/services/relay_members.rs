@@ -10,6 +10,7 @@ use birdhouse_relay::{Members, MembersAlone, replace_file};
 
 use super::relay_key;
 use crate::config::{MembersName, Options, PubkeyText};
+use crate::process::random;
 
 /// Name of the key's file.
 pub(crate) const KEY: &str = "self-key";
@@ -56,9 +57,9 @@ pub(super) fn alone(options: &Options) -> Result<Option<MembersAlone>> {
 
 /// Writes a random key for its owner alone.
 fn make(path: &Path) -> Result<()> {
-    let mut secret = [0; 32];
+    let mut secret = random::bytes()?;
     while Keys::from_secret(secret).is_none() {
-        getrandom::fill(&mut secret).context("failed to get random bytes from the system")?;
+        secret = random::bytes()?;
     }
     replace_file(path, format!("{}\n", hex::string(&secret)).as_bytes())?;
     tracing::info!(path = %path.display(), "made a key for the relay");

@@ -12,6 +12,7 @@ use bitcoin::Network;
 use bitcoin::blockdata::constants::genesis_block;
 
 use crate::config::Options;
+use crate::process::random;
 use crate::sockets::listeners;
 use crate::sockets::protocols::REPLICAS;
 
@@ -118,7 +119,7 @@ pub(crate) fn open_index(
     let profile = options.profile.map_or_else(Profile::default, Profile::from);
     // Blocks that are appended together come while wallets are served, unlike those of the first build.
     let merging = MergeOptions::default().with_bulk_memory(options.sizes().build_memory / 2);
-    let index = Index::open_with(store, source, genesis, profile, new_secret()?, merging);
+    let index = Index::open_with(store, source, genesis, profile, Secret(random::bytes()?), merging);
     let index = index.map_err(|error| anyhow!(error.advised(&folder)))?;
     index.set_folder(&folder);
     index.set_reorg_depth_max(options.reorg_depth_max.unwrap_or(Index::REORG_DEPTH_MAX));
@@ -126,10 +127,4 @@ pub(crate) fn open_index(
         index.set_look_interval(Duration::from_secs(seconds.get().into()));
     }
     Ok(index)
-}
-
-fn new_secret() -> Result<Secret> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).context("failed to get random bytes from the system")?;
-    Ok(Secret(bytes))
 }

@@ -14,6 +14,7 @@ use birdhouse_store::{SegmentStore, Store as _};
 use parking_lot::Mutex;
 
 use super::wire::{ListedFile, Listing, sha256_of};
+use crate::process::random;
 
 /// Folder of the copy in the folder of the index.
 const FOLDER: &str = "replica-copy";
@@ -94,7 +95,7 @@ impl Copies {
         list(&self.folder, "", &mut files)?;
         files.sort_by_key(|file| (file.path == VERSION, file.path.clone()));
         let bytes: u64 = files.iter().map(|file| file.bytes).sum();
-        let id = u64::from_le_bytes(random()?);
+        let id = u64::from_le_bytes(random::bytes()?);
         tracing::info!(
             files = files.len(),
             bytes,
@@ -128,13 +129,6 @@ impl Copies {
             }
         }
     }
-}
-
-/// Returns random bytes of the system.
-pub(super) fn random() -> Result<[u8; 8]> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).context("failed to get random bytes from the system")?;
-    Ok(bytes)
 }
 
 fn remove(folder: &Path) -> Result<()> {

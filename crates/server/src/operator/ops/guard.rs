@@ -4,10 +4,12 @@
 //! this address (DNS rebinding), so names that the operator has not set are refused. A command needs the token that
 //! only a page of this process carries, and the origin of such a page.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use birdhouse_net::{host_of, is_address};
 use hyper::HeaderMap;
 use hyper::header::{HOST, ORIGIN};
+
+use crate::process::random;
 
 /// Bytes of the token.
 const TOKEN_BYTES: usize = 16;
@@ -29,9 +31,7 @@ impl Guard {
     /// # Errors
     /// The system gives no random bytes.
     pub(super) fn new(hosts: Vec<String>) -> Result<Self> {
-        let mut bytes = [0; TOKEN_BYTES];
-        getrandom::fill(&mut bytes).context("failed to get random bytes from the system")?;
-        Ok(Self { hosts, token: format!("{:032x}", u128::from_be_bytes(bytes)) })
+        Ok(Self { hosts, token: format!("{:032x}", u128::from_be_bytes(random::bytes::<TOKEN_BYTES>()?)) })
     }
 
     /// Returns the token that forms carry.
