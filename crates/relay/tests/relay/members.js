@@ -14,6 +14,8 @@ useWebSocketImplementation(load("ws"));
 const PATIENCE_MS = 600_000;
 const connected = async (secret) => {
   const relay = Object.assign(await Relay.connect(url), { baseEoseTimeout: PATIENCE_MS, publishTimeout: PATIENCE_MS });
+  // The challenge is a message of its own: the connection may be open before it comes.
+  while (secret && !relay.challenge) await new Promise((resolve) => setTimeout(resolve, 10));
   if (secret) await relay.auth(async (template) => tools.finalizeEvent(template, secret));
   return relay;
 };

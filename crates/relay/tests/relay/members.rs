@@ -107,8 +107,8 @@ async fn until_listed(app: &App, authors: &[u8]) {
     let relay = keys(RELAY).pubkey();
     app.until("the members are listed", || {
         let list = tokio::task::block_in_place(|| app.relay.newest(Kind(MEMBERS), relay)).unwrap();
-        let listed = list.map(|list| list.values("member").map(str::to_owned).collect::<Vec<_>>());
-        let mut listed = listed.unwrap_or_default();
+        let Some(list) = list else { return false };
+        let mut listed = list.values("member").map(str::to_owned).collect::<Vec<_>>();
         listed.sort();
         listed == wanted
     })
