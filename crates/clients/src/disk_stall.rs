@@ -1,8 +1,12 @@
 //! Reads that waited for the disk: lately, on any thread of a server; and right now, on one thread.
 //!
-//! A read that waited for the disk differs from one that others kept from a processor: a flood must not look like a
-//! slow disk, or it would get the many threads that a slow disk needs.
+//! A read that waited for the disk differs from one that others kept from a processor or from a lock: a flood must not
+//! look like a slow disk, or it would get the many threads that a slow disk needs. Those then wait for each other's
+//! locks, which would look like a slow disk for as long as the flood lasts. So a wait counts if the thread read from
+//! the disk meanwhile.
 
+use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,6 +20,9 @@ const LONG_READ: Duration = Duration::from_millis(2);
 /// Time for which a read that waited counts. On a machine whose file cache is cold, each thread of the runtime then
 /// blocks for at most one inline read a second.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// False where the kernel counts no thread's reads from the disk (`CONFIG_TASK_IO_ACCOUNTING`): every wait counts there.
+static ARE_READS_COUNTED: LazyLock<bool> = LazyLock::new(|| Path::new("/proc/thread-self/io").exists());
 
 /// The last read that waited, for all clients of a server.
 #[derive(Debug)]
@@ -31,11 +38,11 @@ impl DiskStall {
         Self { since: now, until_us: AtomicU64::new(0) }
     }
 
-    /// Does a short read on this thread, and records it if it was slow and the thread gave up its processor.
+    /// Does a short read on this thread, and records it if it was slow and the thread waited for the disk.
     pub fn watch<T>(&self, read: impl FnOnce() -> T) -> T {
-        let (began, waits) = (Instant::now(), times_waited());
+        let (began, waits) = (Instant::now(), Waits::of_this_thread());
         let answer = read();
-        if began.elapsed() > SLOW_READ && times_waited() > waits {
+        if began.elapsed() > SLOW_READ && Waits::of_this_thread().have_disk_since(waits) {
             self.record(Instant::now());
         }
         answer
@@ -51,8 +58,8 @@ impl DiskStall {
         answer
     }
 
-    /// Ends a read of any length that began on this thread, and records it if the thread gave up its processor for most
-    /// of the time. Short waits for locks, which every long read has, do not count.
+    /// Ends a read of any length that began on this thread, and records it if the thread waited for the disk and was
+    /// away for most of the time.
     pub fn end_long(&self, began: &BegunRead) {
         let after = Times::of_this_thread();
         if after.were_mostly_away(&began.0) {
@@ -75,8 +82,7 @@ impl DiskStall {
     }
 }
 
-/// Watches the reads of up to some milliseconds that a thread does one after the other. They wait for locks, too: those
-/// that make large answers for the memory of the process.
+/// Watches the reads of up to some milliseconds that a thread does one after the other.
 #[derive(Debug)]
 pub struct ReadWatch {
     /// The beginning of the read under way.
@@ -90,13 +96,12 @@ pub struct ReadWatch {
 struct Sample {
     at: Instant,
     worked: Duration,
-    /// Number of times that the thread had given up its processor.
-    waits: i64,
+    waits: Waits,
 }
 
 impl Sample {
     fn of_this_thread() -> Self {
-        Self { at: Instant::now(), worked: worked(), waits: times_waited() }
+        Self { at: Instant::now(), worked: worked(), waits: Waits::of_this_thread() }
     }
 }
 
@@ -107,8 +112,8 @@ impl ReadWatch {
         Self { began: sample.at, sample }
     }
 
-    /// Ends a read, and begins the next one. Returns true if it was slow, and the thread gave up its processor and was
-    /// away for most of the time.
+    /// Ends a read, and begins the next one. Returns true if it was slow, and the thread waited for the disk and was away
+    /// for most of the time.
     pub fn has_waited(&mut self) -> bool {
         let began = std::mem::replace(&mut self.began, Instant::now());
         let time = self.began - began;
@@ -118,14 +123,32 @@ impl ReadWatch {
         let before = std::mem::replace(&mut self.sample, Sample::of_this_thread());
         // Fast reads since the last slow one have worked nearly all of their time.
         let away = (self.sample.at - before.at).saturating_sub(self.sample.worked.saturating_sub(before.worked));
-        self.sample.waits > before.waits && away * 2 > time
+        self.sample.waits.have_disk_since(before.waits) && away * 2 > time
     }
 }
 
-/// Returns the number of times that this thread has given up its processor by itself: to wait for a disk, a lock, or
-/// the node. A slow read during which it stays the same lost its processor to others, and waited for no disk.
-fn times_waited() -> i64 {
-    getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.voluntary_context_switches())
+/// What one thread has waited for.
+#[derive(Debug, Clone, Copy)]
+struct Waits {
+    /// Times that it has given up its processor by itself: to wait for a disk, a lock, or the node. A slow read during
+    /// which it stays the same lost its processor to others, and waited for no disk.
+    times: i64,
+    /// Reads from the disk, by calls and by touching mapped files (`ru_inblock` and `ru_majflt` of getrusage(2)).
+    disk_reads: i64,
+}
+
+impl Waits {
+    fn of_this_thread() -> Self {
+        getrusage(UsageWho::RUSAGE_THREAD).map_or(Self { times: 0, disk_reads: 0 }, |usage| Self {
+            times: usage.voluntary_context_switches(),
+            disk_reads: usage.block_reads() + usage.major_page_faults(),
+        })
+    }
+
+    /// Returns true if the thread has waited since `before`, and has read from the disk, as far as that is counted.
+    fn have_disk_since(self, before: Self) -> bool {
+        self.times > before.times && (self.disk_reads > before.disk_reads || !*ARE_READS_COUNTED)
+    }
 }
 
 /// Returns the time that this thread has had a processor.
@@ -152,19 +175,20 @@ struct Times {
     worked: Duration,
     /// Time in which it was ready and others had the processor.
     queued: Duration,
+    waits: Waits,
 }
 
 impl Times {
     fn of_this_thread() -> Self {
-        Self { at: Instant::now(), worked: worked(), queued: queued() }
+        Self { at: Instant::now(), worked: worked(), queued: queued(), waits: Waits::of_this_thread() }
     }
 
-    /// Returns true if the thread waited by itself, for the disk, the network or a lock, for more than half of the time
-    /// since `before`.
+    /// Returns true if the thread waited for the disk since `before`, and was away by itself for more than half of the
+    /// time.
     fn were_mostly_away(&self, before: &Self) -> bool {
         let time = self.at.saturating_duration_since(before.at);
         let ready = self.worked.saturating_sub(before.worked) + self.queued.saturating_sub(before.queued);
-        time > LONG_READ && ready * 2 < time
+        time > LONG_READ && ready * 2 < time && self.waits.have_disk_since(before.waits)
     }
 }
 
@@ -178,6 +202,10 @@ fn queued() -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::thread::sleep;
+
+    use birdhouse_testkit::slow_disk::read_slow_disk;
+
     use super::*;
 
     #[test]
@@ -195,9 +223,10 @@ mod tests {
     #[test]
     fn a_long_read_waited_if_it_was_mostly_away_by_itself() {
         let (ms, at) = (Duration::from_millis, Instant::now());
-        let before = Times { at, worked: ms(100), queued: ms(10) };
+        let before = Times { at, worked: ms(100), queued: ms(10), waits: Waits { times: 7, disk_reads: 80 } };
         let waited = |worked: u64, queued: u64| {
-            let after = Times { at: at + ms(8), worked: ms(100 + worked), queued: ms(10 + queued) };
+            let waits = Waits { times: 8, disk_reads: 88 };
+            let after = Times { at: at + ms(8), worked: ms(100 + worked), queued: ms(10 + queued), waits };
             after.were_mostly_away(&before)
         };
         assert!(waited(1, 0) && waited(3, 0) && waited(0, 3), "the disk");
@@ -205,23 +234,35 @@ mod tests {
         assert!(!waited(7, 0), "a lock, for a moment");
     }
 
+    fn is_stall(watch: fn(&DiskStall)) -> bool {
+        let stall = DiskStall::new(Instant::now());
+        watch(&stall);
+        stall.is_recent(Instant::now())
+    }
+
     #[test]
-    fn a_read_that_sleeps_is_a_stall() {
-        let is_stall = |watch: fn(&DiskStall)| {
-            let stall = DiskStall::new(Instant::now());
-            watch(&stall);
-            stall.is_recent(Instant::now())
-        };
-        assert!(is_stall(|stall| stall.watch(|| std::thread::sleep(SLOW_READ * 10))));
-        assert!(is_stall(|stall| stall.watch_page(|| std::thread::sleep(SLOW_READ * 10))));
+    fn a_read_that_waits_for_the_disk_is_a_stall() {
+        assert!(is_stall(|stall| stall.watch(|| read_slow_disk(SLOW_READ * 10))));
+        assert!(is_stall(|stall| stall.watch_page(|| read_slow_disk(SLOW_READ * 10))));
         let mut watch = ReadWatch::begin();
-        std::thread::sleep(SLOW_READ * 10);
+        read_slow_disk(SLOW_READ * 10);
         assert!(watch.has_waited() && !watch.has_waited(), "the next read has not begun to wait");
         // A thread that waits for a processor after its sleep was away by itself for a smaller part.
         assert!((0..50).any(|_| is_stall(|stall| {
             let began = BegunRead::begin();
-            std::thread::sleep(LONG_READ * 5);
+            read_slow_disk(LONG_READ * 5);
             stall.end_long(&began);
         })));
+    }
+
+    #[test]
+    fn a_read_that_waits_for_a_lock_is_no_stall() {
+        assert!(!is_stall(|stall| stall.watch(|| sleep(SLOW_READ * 10))));
+        assert!(!is_stall(|stall| stall.watch_page(|| sleep(SLOW_READ * 10))));
+        assert!(!is_stall(|stall| {
+            let began = BegunRead::begin();
+            sleep(LONG_READ * 5);
+            stall.end_long(&began);
+        }));
     }
 }

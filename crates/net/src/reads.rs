@@ -265,6 +265,7 @@ mod tests {
     use crate::meter::ClientBounds;
     use crate::registry::{ConnectionGuard, Connections, Registry};
     use birdhouse_clients::{ClientKeying, Origin};
+    use birdhouse_testkit::slow_disk::read_slow_disk;
 
     const BOUNDS: ClientBounds = ClientBounds { connections: None, work: None, work_percent: 50, unsent_bytes: None };
     /// Long reads of one client.
@@ -302,7 +303,7 @@ mod tests {
     }
 
     fn wait() {
-        std::thread::sleep(Duration::from_millis(100));
+        read_slow_disk(Duration::from_millis(100));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -12,9 +12,9 @@
 //!   [`metrics`]: what a server says of itself.
 //! - [`relays`]: Nostr relays with their events, Birdhouse and others. [`usage`]: the CPU time and memory of a process.
 //!   [`priority`]: clients that stand for other machines. [`slow_link`]: a peer that is far away or hangs.
-//!   [`small_disk`]: a disk that becomes full. [`hooked_store`]: a store whose calls fail as a test wants.
-//!   [`relay_history`]: a checker of what clients of a relay saw. [`stream_history`]: one of what streams between
-//!   relays passed on.
+//!   [`small_disk`]: a disk that becomes full; [`slow_disk`]: one that takes its time. [`hooked_store`]: a store whose
+//!   calls fail as a test wants. [`relay_history`]: a checker of what clients of a relay saw; [`stream_history`]: one
+//!   of what streams between relays passed on.
 //! - [`postgres`]: the database of other relays; [`nostream`]: the tables of one of them.
 //! - [`browser`]: Chromium, to look at pages; [`inspection`]: its findings; [`electrum`]: a real wallet;
 //!   [`mempool_client`]: an explorer's client; [`attack`]: hostile clients.
@@ -39,7 +39,7 @@ pub use crate::chains::{bench_chain, core_coding, ledger, live, sequence};
 pub use crate::clients::{browser, client, electrum, http_client, inspection, mempool_client, openapi, pipe};
 pub use crate::error::{Error, Result};
 pub use crate::events::{corpus, relay_history, stream_history};
-pub use crate::faults::{asked, attack, hooked_store, priority, slow_link, small_disk};
+pub use crate::faults::{asked, attack, hooked_store, priority, slow_disk, slow_link, small_disk};
 pub use crate::measure::{metrics, usage};
 pub use crate::peers::postgres::Postgres;
 pub use crate::peers::{node_wallet, nostream, postgres, relays};

@@ -18,6 +18,7 @@ use birdhouse_store::{
 };
 use birdhouse_testkit::client::Client;
 use birdhouse_testkit::script::{Form, Lock};
+use birdhouse_testkit::slow_disk::read_slow_disk;
 use birdhouse_testkit::{Bitcoind, ChainBuilder, mix};
 use bitcoin::Network;
 use bitcoin::constants::genesis_block;
@@ -51,8 +52,7 @@ impl Store for Watched {
     fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         self.readers.lock().unwrap().push(thread::current().id());
         if self.is_slow.load(Ordering::Relaxed) {
-            // A slow disk.
-            thread::sleep(Duration::from_millis(2));
+            read_slow_disk(Duration::from_millis(2));
         }
         self.rows.get_many(table, keys)
     }
