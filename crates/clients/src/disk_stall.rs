@@ -21,7 +21,8 @@ const LONG_READ: Duration = Duration::from_millis(2);
 /// blocks for at most one inline read a second.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// False where the kernel counts no thread's reads from the disk (`CONFIG_TASK_IO_ACCOUNTING`): every wait counts there.
+/// False where the kernel does not count a thread's reads from the disk (`CONFIG_TASK_IO_ACCOUNTING`): there every wait
+/// counts.
 static ARE_READS_COUNTED: LazyLock<bool> = LazyLock::new(|| Path::new("/proc/thread-self/io").exists());
 
 /// The last read that waited, for all clients of a server.
@@ -112,8 +113,8 @@ impl ReadWatch {
         Self { began: sample.at, sample }
     }
 
-    /// Ends a read, and begins the next one. Returns true if it was slow, and the thread waited for the disk and was away
-    /// for most of the time.
+    /// Ends a read, and begins the next one. Returns true if it was slow, and the thread waited for the disk and was
+    /// away for most of the time.
     pub fn has_waited(&mut self) -> bool {
         let began = std::mem::replace(&mut self.began, Instant::now());
         let time = self.began - began;
@@ -127,7 +128,7 @@ impl ReadWatch {
     }
 }
 
-/// What one thread has waited for.
+/// Waits of one thread so far.
 #[derive(Debug, Clone, Copy)]
 struct Waits {
     /// Times that it has given up its processor by itself: to wait for a disk, a lock, or the node. A slow read during
