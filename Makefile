@@ -94,7 +94,7 @@ check:
 	@$(call PREPARED,) cargo fmt --all --check \
 		&& cargo clippy --workspace --all-targets --locked -- -D warnings \
 		&& cargo clippy -p birdhouse --no-default-features --locked -- -D warnings \
-		&& cargo clippy -p birdhouse-store --features cql --all-targets --locked -- -D warnings \
+		&& cargo clippy -p birdhouse-store -p birdhouse --features birdhouse-store/cql,birdhouse/cluster --all-targets --locked -- -D warnings \
 		&& RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --locked --document-private-items
 	@scripts/deny
 

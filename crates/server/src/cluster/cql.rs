@@ -49,7 +49,7 @@ pub(crate) fn open(
 }
 
 /// Opens the events of a relay on a cluster. A writer waits for the lease; a signal ends the process meanwhile.
-pub(super) fn open_events(options: &Options, address: &str, folder: &Path) -> Result<EventStore> {
+pub(crate) fn open_events(options: &Options, address: &str, folder: &Path) -> Result<EventStore> {
     let settings = settings(options, address, RELAY_PLACE, folder)?;
     if options.role == Some(RoleName::Front) {
         if options.relay_writer.as_ref().is_none_or(Vec::is_empty) {

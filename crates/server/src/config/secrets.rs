@@ -162,7 +162,7 @@ fn make_token(path: &Path) -> Result<()> {
 /// # Errors
 /// Only one of the two is set, or the file cannot be read.
 #[cfg(feature = "cluster")]
-pub(super) fn store_login(options: &Options) -> Result<Option<(String, String)>> {
+pub(crate) fn store_login(options: &Options) -> Result<Option<(String, String)>> {
     match (&options.store_user, options.store_password_file.as_deref()) {
         (Some(user), Some(file)) => Ok(Some((user.clone(), read(file)?))),
         (None, None) => Ok(None),
