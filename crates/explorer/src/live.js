@@ -28,10 +28,29 @@ if (main && "EventSource" in window) {
         timer = setTimeout(show, 250);
     };
 
+    // The state of an address or a transaction in the words of the page's `data-state`.
+    const figures = (stats) => [
+        stats.tx_count, stats.funded_txo_count, stats.funded_txo_sum, stats.spent_txo_count, stats.spent_txo_sum,
+    ];
+    const stateOf = {
+        address: (data) => [...figures(data.chain_stats), ...figures(data.mempool_stats)].join(" "),
+        tx: (data) => data.known ? data.status.block_hash ?? "mempool" : "gone",
+    };
+
+    // Events begin with the blocks since the tip of the page, and with the state of its own subject. What happened
+    // between the page and its events is seen so, and a page to which nothing happened is not read twice.
     const start = () => {
         if (events || document.hidden) return;
         events = new EventSource(main.dataset.live);
-        for (const kind of ["block", "reorg", "address", "tx"]) events.addEventListener(kind, later);
+        let isBegun = false;
+        for (const kind of ["block", "reorg"]) events.addEventListener(kind, later);
+        for (const [kind, state] of Object.entries(stateOf)) {
+            events.addEventListener(kind, (event) => {
+                const known = main.querySelector("[data-state]")?.dataset.state;
+                if (isBegun || state(JSON.parse(event.data)) !== known) later();
+                isBegun = true;
+            });
+        }
     };
 
     // A browser has few connections for one host: pages that nobody sees hold none.

@@ -55,7 +55,7 @@ fn block(question: &Question<'_>) -> Answer {
         Named::Height(height) => height,
         Named::Stale(stale) => {
             let now = at.block_hash(stale.block.height);
-            return Reply::html(stale::page(question.network(), &stale, now), Cache::Private);
+            return Reply::html(stale::page(question.network(), &stale, now, at.tip()), Cache::Private);
         }
     };
     let summary = at.block_summary(height).ok_or_else(Failure::no_block)?;

@@ -33,7 +33,7 @@ fn home(question: &Question<'_>) -> Answer {
         network: question.network(),
         has_node: question.has_node(),
         now: clock::now(),
-        tip: at.tip().height.0,
+        tip: at.tip(),
         blocks: heights.filter_map(|height| line(at, Height(height))).collect(),
         projected: &question.projection().blocks,
         rates,

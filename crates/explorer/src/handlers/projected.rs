@@ -30,6 +30,7 @@ fn projected(question: &Question<'_>) -> Answer {
     });
     let values = Projected {
         network: question.network(),
+        tip: question.at.tip(),
         index,
         count: projection.blocks.len(),
         block,

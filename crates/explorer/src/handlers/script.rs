@@ -15,7 +15,7 @@ use super::silent_payment;
 use crate::running::{self, Cursor, Side};
 use crate::times;
 use crate::views::chart::BalanceChart;
-use crate::views::script::{Coin, Coins, Entry, Links, Names, Script, Unspent, page, unspent_page};
+use crate::views::script::{Coin, Coins, Entry, Figures, Links, Names, Script, Unspent, page, unspent_page};
 
 /// Confirmed transactions on a page.
 const PAGE: usize = 25;
@@ -75,6 +75,11 @@ pub(super) fn entry(
     }
 }
 
+fn figures(question: &Question<'_>, hash: &ScriptHash) -> Result<Figures, Failure> {
+    let at = question.at;
+    Ok(Figures { tip: at.tip(), chain: at.confirmed_stats(hash)?, mempool: at.unconfirmed_stats(hash) })
+}
+
 fn balance_of(stats: &ScriptStats) -> u64 {
     stats.funded_sum.saturating_sub(stats.spent_sum)
 }
@@ -118,21 +123,21 @@ fn history(question: &Question<'_>) -> Answer {
     }
     let (hash, names) = script(question)?;
     let at = question.at;
-    let (chain, mempool) = (at.confirmed_stats(&hash)?, at.unconfirmed_stats(&hash));
+    let figures = figures(question, &hash)?;
+    let newest_balance = balance_of(&figures.chain);
     let wanted = Wanted::of(question)?;
-    let confirmed = confirmed(question, &hash, &wanted, balance_of(&chain))?;
+    let confirmed = confirmed(question, &hash, &wanted, newest_balance)?;
     let unconfirmed = match wanted {
-        Wanted::Newest => unconfirmed(question, &hash, balance_of(&chain))?,
+        Wanted::Newest => unconfirmed(question, &hash, newest_balance)?,
         _ => Vec::new(),
     };
     let links = links(question, &hash, &names, &confirmed);
     let is_newest = matches!(wanted, Wanted::Newest);
-    let balances = if is_newest { balances_of(at, &hash, chain.txs)? } else { BalanceChart::Elsewhere };
+    let balances = if is_newest { balances_of(at, &hash, figures.chain.txs)? } else { BalanceChart::Elsewhere };
     let values = Script {
         network: question.network(),
         names,
-        chain,
-        mempool,
+        figures,
         balances,
         tip_time: at.block_time(at.tip().height).unwrap_or_default(),
         unconfirmed,
@@ -232,11 +237,9 @@ fn links(question: &Question<'_>, hash: &ScriptHash, names: &Names, confirmed: &
 
 fn unspent(question: &Question<'_>) -> Answer {
     let (hash, names) = script(question)?;
-    let at = question.at;
-    let (chain, mempool) = (at.confirmed_stats(&hash)?, at.unconfirmed_stats(&hash));
-    let count = (chain.funded + mempool.funded).saturating_sub(chain.spent + mempool.spent);
-    let listed = if count > UNSPENT_MAX as u64 { None } else { Some(listed(question, &hash)?) };
-    let values = Unspent { network: question.network(), names, count, listed };
+    let figures = figures(question, &hash)?;
+    let listed = if figures.unspent() > UNSPENT_MAX as u64 { None } else { Some(listed(question, &hash)?) };
+    let values = Unspent { network: question.network(), names, figures, listed };
     Reply::html(unspent_page(&values), Cache::Private)
 }
 

@@ -35,6 +35,7 @@ fn transaction(question: &Question<'_>) -> Answer {
     let pages = (part("inputs", inputs.len())?, part("outputs", outputs.len())?);
     let values = Transaction {
         network: question.network(),
+        tip: at.tip(),
         txid,
         block: found.block.map(|block| (block, at.block_time(block.height).unwrap_or_default())),
         confirmations: found.block.map_or(0, |block| at.tip().height.0 - block.height.0 + 1),
@@ -137,7 +138,7 @@ fn spender(question: &Question<'_>) -> Answer {
     let Some(found) = at.resolved(txid)? else { return gone(question, txid) };
     let output = found.transaction.output.get(outpoint.vout as usize);
     let output = output.ok_or_else(|| Failure::not_found("the transaction has fewer outputs"))?;
-    Reply::html(unspent_page(question.network(), outpoint, &part(question, output)), Cache::Private)
+    Reply::html(unspent_page(question.network(), at.tip(), outpoint, &part(question, output)), Cache::Private)
 }
 
 fn raw(found: &ResolvedTransaction) -> Option<String> {

@@ -63,6 +63,7 @@ pub(super) fn gone(question: &Question<'_>, txid: Txid) -> Answer {
     });
     let values = Gone {
         network: question.network(),
+        tip: at.tip(),
         own,
         stale: question.stale_block_with(&txid),
         versions: versions(at, &txid)?,

@@ -1,21 +1,26 @@
 //! The page of a transaction that left the mempool and is in no block: replaced, or dropped.
 
 use birdhouse_chain::Version as Known;
+use birdhouse_chain::source::BlockId;
 use birdhouse_esplora::{StaleBlock, quotient};
 use birdhouse_web::amounts;
 use bitcoin::{Network, OutPoint};
 use maud::{Markup, html};
 
-use super::layout::Frame;
+use super::layout::{Frame, Live};
 use super::parts::{self, badge, fact};
 use super::stale;
 use super::transaction::{Spending, spending};
 use super::versions::{Fate, Version, timeline};
 
+/// The state of such a transaction in the words of `live.js`.
+const GONE: &str = "gone";
+
 /// Values of the page.
 #[derive(Debug)]
 pub(crate) struct Gone {
     pub(crate) network: Network,
+    pub(crate) tip: BlockId,
     /// The transaction in short.
     pub(crate) own: Known,
     /// A block with it that left the chain.
@@ -42,7 +47,8 @@ pub(crate) fn page(gone: &Gone) -> String {
     let title = format!("Transaction {txid}");
     let query = format!("blocks&tx={txid}");
     let fate = gone.versions.iter().find(|version| version.txid == txid).map_or(Fate::Left, |version| version.fate);
-    Frame { title: &title, network: Some(gone.network), live: Some(&query), ..Frame::default() }.around(&html! {
+    let live = Some(Live { query: &query, tip: gone.tip, state: Some(GONE) });
+    Frame { title: &title, network: Some(gone.network), live, ..Frame::default() }.around(&html! {
         div.heading {
             h1 { "Transaction" }
             p.state { (badge("bad", if fate == Fate::Left { "dropped" } else { "replaced" })) }

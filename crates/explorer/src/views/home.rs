@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use birdhouse_chain::source::BlockId;
 use birdhouse_chain::{BlockSummary, NodeValue};
 use birdhouse_esplora::{Estimate, ProjectedBlock, Rates};
 use birdhouse_web::amounts;
 use bitcoin::{Network, Txid};
 use maud::{Markup, html};
 
-use super::layout::Frame;
+use super::layout::{Frame, Live};
 use super::parts;
 use super::schedule::{Halving, schedule};
 use crate::times;
@@ -45,8 +46,7 @@ pub(crate) struct Arrival {
 pub(crate) struct Home<'a> {
     pub(crate) network: Network,
     pub(crate) now: u64,
-    /// Height of the tip.
-    pub(crate) tip: u32,
+    pub(crate) tip: BlockId,
     /// The newest blocks, newest first.
     pub(crate) blocks: Vec<BlockLine>,
     pub(crate) projected: &'a [ProjectedBlock],
@@ -64,7 +64,8 @@ pub(crate) struct Home<'a> {
 
 /// Returns the first page.
 pub(crate) fn page(home: &Home<'_>) -> String {
-    let frame = Frame { title: "Explorer", network: Some(home.network), live: Some("blocks"), ..Frame::default() };
+    let live = Some(Live::blocks(home.tip));
+    let frame = Frame { title: "Explorer", network: Some(home.network), live, ..Frame::default() };
     frame.around(&html! {
         h1.unseen { "Bitcoin explorer" }
         (chain(home))
@@ -86,7 +87,7 @@ fn chain(home: &Home<'_>) -> Markup {
                 p.quiet { "No transaction waits." }
             } @else {
                 ol.blocks.next {
-                    @for (index, block) in home.projected.iter().enumerate() { (projected(home.tip, index, block)) }
+                    @for (index, block) in home.projected.iter().enumerate() { (projected(home.tip.height.0, index, block)) }
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use birdhouse_chain::Waiting;
+use birdhouse_chain::source::BlockId;
 use birdhouse_esplora::Surroundings;
 use birdhouse_web::Site;
 use bitcoin::Network;
@@ -25,17 +26,44 @@ pub(crate) struct Frame<'a> {
     pub(crate) network: Option<Network>,
     /// Seconds after which a browser loads the page again.
     pub(crate) reload_s: Option<u64>,
-    /// The query of the events after which the page's script reads it again.
-    pub(crate) live: Option<&'a str>,
+    /// The events after which the page's script reads it again.
+    pub(crate) live: Option<Live<'a>>,
+}
+
+/// The events of what is on a page, and what the page has of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Live<'a> {
+    /// The query without the tip.
+    pub(crate) query: &'a str,
+    /// The tip at which the page was made. Events begin with the blocks since then.
+    pub(crate) tip: BlockId,
+    /// The state of the page's address or transaction, in the script's words. Events begin with it.
+    pub(crate) state: Option<&'a str>,
+}
+
+impl Live<'_> {
+    /// Returns the events of blocks alone.
+    pub(crate) fn blocks(tip: BlockId) -> Self {
+        Self { query: "blocks", tip, state: None }
+    }
+
+    fn path(&self) -> String {
+        let Self { query, tip, .. } = self;
+        format!("/api/events?{query}&lastEventId={}-{}", tip.height, tip.hash)
+    }
 }
 
 impl Frame<'_> {
     /// Puts a page's content into its frame.
     pub(crate) fn around(self, content: &Markup) -> String {
         let network = self.network.filter(|network| *network != Network::Bitcoin).map(|network| network.to_string());
-        let live = self.live.map(|query| format!("/api/events?{query}"));
+        let live = self.live.map(|live| live.path());
         let (mark, live) = (network.as_deref(), live.as_deref());
-        birdhouse_web::Frame { title: self.title, mark, reload_s: self.reload_s, live }.around(&SITE, content)
+        let content = html! {
+            @if let Some(state) = self.live.and_then(|live| live.state) { div hidden data-state=(state) {} }
+            (content)
+        };
+        birdhouse_web::Frame { title: self.title, mark, reload_s: self.reload_s, live }.around(&SITE, &content)
     }
 }
 

@@ -1,11 +1,12 @@
 //! The page of a block that miners would make now.
 
+use birdhouse_chain::source::BlockId;
 use birdhouse_esplora::ProjectedBlock;
 use birdhouse_web::amounts;
 use bitcoin::{Network, Txid};
 use maud::{Markup, html};
 
-use super::layout::Frame;
+use super::layout::{Frame, Live};
 use super::parts::{self, ListPart, fact};
 
 /// Virtual bytes of a full block.
@@ -15,6 +16,7 @@ const BLOCK_VBYTES: u64 = 1_000_000;
 #[derive(Debug)]
 pub(crate) struct Projected<'a> {
     pub(crate) network: Network,
+    pub(crate) tip: BlockId,
     /// Its index: 0 is the next block.
     pub(crate) index: usize,
     /// Projected blocks.
@@ -48,8 +50,8 @@ pub(crate) fn page(projected: &Projected<'_>) -> String {
     let target = |index: usize| format!("/mempool-block/{index}");
     let links =
         [("Before", index.checked_sub(1).map(target)), ("After", (index + 1 < count).then(|| target(index + 1)))];
-    let frame = Frame { title: &title, network: Some(projected.network), live: Some("blocks"), ..Frame::default() };
-    frame.around(&html! {
+    let live = Some(Live::blocks(projected.tip));
+    Frame { title: &title, network: Some(projected.network), live, ..Frame::default() }.around(&html! {
         div.heading {
             h1 { (title) }
             (parts::pager("Neighbouring blocks", &links))

@@ -1,12 +1,13 @@
 //! Pages of an address or script.
 
 use birdhouse_chain::ScriptStats;
+use birdhouse_chain::source::BlockId;
 use birdhouse_web::amounts;
 use bitcoin::{Network, OutPoint, Txid};
 use maud::{Markup, html};
 
 use super::chart::BalanceChart;
-use super::layout::Frame;
+use super::layout::{Frame, Live};
 use super::parts::{self, ListPart, badge, fact};
 use super::sides::{self, Sides};
 
@@ -45,13 +46,34 @@ pub(crate) struct Links {
     pub(crate) oldest: Option<String>,
 }
 
+/// The figures of a script at a tip.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figures {
+    pub(crate) tip: BlockId,
+    pub(crate) chain: ScriptStats,
+    pub(crate) mempool: ScriptStats,
+}
+
+impl Figures {
+    /// Returns the number of unspent outputs.
+    pub(crate) fn unspent(&self) -> u64 {
+        let Self { chain, mempool, .. } = self;
+        (chain.funded + mempool.funded).saturating_sub(chain.spent + mempool.spent)
+    }
+
+    /// Returns them in the words of `live.js`.
+    fn state(&self) -> String {
+        let of = |stats: &ScriptStats| [stats.txs, stats.funded, stats.funded_sum, stats.spent, stats.spent_sum];
+        [of(&self.chain), of(&self.mempool)].concat().iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// Values of the page of a script.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) network: Network,
     pub(crate) names: Names,
-    pub(crate) chain: ScriptStats,
-    pub(crate) mempool: ScriptStats,
+    pub(crate) figures: Figures,
     /// The balance over time, up to the time of the tip.
     pub(crate) balances: BalanceChart,
     pub(crate) tip_time: u32,
@@ -75,7 +97,7 @@ pub(crate) struct Coin {
 pub(crate) struct Unspent {
     pub(crate) network: Network,
     pub(crate) names: Names,
-    pub(crate) count: u64,
+    pub(crate) figures: Figures,
     /// `None` if there are too many.
     pub(crate) listed: Option<Coins>,
 }
@@ -104,10 +126,12 @@ impl Names {
         Self { path: format!("/scripthash/{hash}"), text: hash, noun: "Script", known: None }
     }
 
-    fn heading(&self, network: Network, around: &Markup) -> String {
+    fn heading(&self, network: Network, figures: &Figures, around: &Markup) -> String {
         let title = format!("{} {}", self.noun, self.text);
         let query = format!("{}={}", if self.known.is_some() { "address" } else { "scripthash" }, self.text);
-        Frame { title: &title, network: Some(network), live: Some(&query), ..Frame::default() }.around(&html! {
+        let state = figures.state();
+        let live = Some(Live { query: &query, tip: figures.tip, state: Some(&state) });
+        Frame { title: &title, network: Some(network), live, ..Frame::default() }.around(&html! {
             h1 { (self.noun) }
             p.whole { (self.text) }
             (around)
@@ -131,6 +155,7 @@ pub(crate) fn page(script: &Script) -> String {
     let names = &script.names;
     names.heading(
         script.network,
+        &script.figures,
         &html! {
             div.columns.code {
                 (summary(script))
@@ -144,7 +169,7 @@ pub(crate) fn page(script: &Script) -> String {
 }
 
 fn summary(script: &Script) -> Markup {
-    let Script { chain, mempool, .. } = script;
+    let Figures { chain, mempool, .. } = &script.figures;
     let balance = chain.funded_sum.saturating_sub(chain.spent_sum);
     let change = i128::from(mempool.funded_sum) - i128::from(mempool.spent_sum);
     html! {
@@ -190,8 +215,8 @@ fn history(script: &Script) -> Markup {
             section aria-labelledby="unconfirmed" {
                 h2 #unconfirmed { "In the mempool" }
                 (entries(&script.unconfirmed))
-                @if script.mempool.txs > script.unconfirmed.len() as u64 {
-                    p.quiet { "The newest " (script.unconfirmed.len()) " of " (amounts::count(script.mempool.txs)) "." }
+                @if script.figures.mempool.txs > script.unconfirmed.len() as u64 {
+                    p.quiet { "The newest " (script.unconfirmed.len()) " of " (amounts::count(script.figures.mempool.txs)) "." }
                 }
             }
         }
@@ -283,11 +308,12 @@ pub(crate) fn unspent_page(unspent: &Unspent) -> String {
     let names = &unspent.names;
     names.heading(
         unspent.network,
+        &unspent.figures,
         &html! {
             (names.tabs(Tab::Unspent))
             section aria-labelledby="unspent" {
                 h2 #unspent { @match &unspent.listed {
-                    None => { (amounts::count(unspent.count)) " unspent outputs" },
+                    None => { (amounts::count(unspent.figures.unspent())) " unspent outputs" },
                     Some(listed) => (listed.page.heading("unspent output")),
                 } }
                 @match &unspent.listed {

@@ -6,7 +6,7 @@ use birdhouse_web::amounts;
 use bitcoin::{BlockHash, Network};
 use maud::{Markup, html};
 
-use super::layout::Frame;
+use super::layout::{Frame, Live};
 use super::parts::{self, badge, fact};
 
 /// Explains that a block with a transaction left the chain, and what that means where the transaction is now: in
@@ -30,11 +30,11 @@ pub(crate) fn notice(stale: &StaleBlock, now: Option<BlockId>) -> Markup {
     }
 }
 
-/// Returns the page of a block that left the chain, with the one that has its height now.
-pub(crate) fn page(network: Network, stale: &StaleBlock, now: Option<BlockHash>) -> String {
+/// Returns the page of a block that left the chain, with the one that has its height now, under this tip.
+pub(crate) fn page(network: Network, stale: &StaleBlock, now: Option<BlockHash>, tip: BlockId) -> String {
     let height = stale.block.height.0;
     let title = format!("Stale block {height}");
-    Frame { title: &title, network: Some(network), live: Some("blocks"), ..Frame::default() }.around(&html! {
+    Frame { title: &title, network: Some(network), live: Some(Live::blocks(tip)), ..Frame::default() }.around(&html! {
         div.heading {
             h1 { "Block " (amounts::count(height.into())) }
             p.state { (badge("bad", "stale")) }

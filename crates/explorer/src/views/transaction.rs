@@ -8,7 +8,7 @@ use bitcoin::{Network, OutPoint, Txid};
 use maud::{Markup, html};
 
 use super::flow::{self, Flow};
-use super::layout::Frame;
+use super::layout::{Frame, Live};
 use super::parts::{self, ListPart, badge, fact};
 use super::stale;
 use super::versions::{self, Version};
@@ -18,11 +18,14 @@ const BLOCK_MINUTES: usize = 10;
 /// Lock times from here on are times, not heights
 /// ([Core's `script.h`](https://github.com/bitcoin/bitcoin/blob/master/src/script/script.h), `LOCKTIME_THRESHOLD`).
 const LOCK_TIME_MIN: u32 = 500_000_000;
+/// The state of a transaction of the mempool in the words of `live.js`; that of another one is its block.
+const WAITING: &str = "mempool";
 
 /// Values of a transaction's page.
 #[derive(Debug)]
 pub(crate) struct Transaction {
     pub(crate) network: Network,
+    pub(crate) tip: BlockId,
     pub(crate) txid: Txid,
     /// Its block and the block's time; `None` in the mempool.
     pub(crate) block: Option<(BlockId, u32)>,
@@ -141,10 +144,10 @@ impl Script {
     }
 }
 
-/// Returns the page of an output that nothing spends.
-pub(crate) fn unspent_page(network: Network, outpoint: OutPoint, part: &Part) -> String {
+/// Returns the page of an output that nothing spends at this tip.
+pub(crate) fn unspent_page(network: Network, tip: BlockId, outpoint: OutPoint, part: &Part) -> String {
     let title = format!("Output {} of transaction {}", outpoint.vout, outpoint.txid);
-    Frame { title: &title, network: Some(network), live: Some("blocks"), ..Frame::default() }.around(&html! {
+    Frame { title: &title, network: Some(network), live: Some(Live::blocks(tip)), ..Frame::default() }.around(&html! {
         div.heading {
             h1 { "Output " (outpoint.vout) }
             p.state { (badge("good", "unspent")) }
@@ -167,7 +170,8 @@ pub(crate) fn unspent_page(network: Network, outpoint: OutPoint, part: &Part) ->
 pub(crate) fn page(transaction: &Transaction) -> String {
     let title = format!("Transaction {}", transaction.txid);
     let query = format!("blocks&tx={}", transaction.txid);
-    let live = Some(query.as_str());
+    let known = transaction.block.map_or_else(|| WAITING.to_owned(), |(block, _)| block.hash.to_string());
+    let live = Some(Live { query: &query, tip: transaction.tip, state: Some(&known) });
     Frame { title: &title, network: Some(transaction.network), live, ..Frame::default() }.around(&html! {
         div.heading {
             h1 { "Transaction" }

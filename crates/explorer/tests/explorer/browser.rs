@@ -2,6 +2,8 @@
 //!
 //! `EXPLORER_PICTURES=DIR` keeps the pictures.
 
+use std::time::Duration;
+
 use birdhouse_testkit::Result;
 use birdhouse_testkit::browser::{Browser, Event};
 use birdhouse_testkit::inspection::{Inspection, browser};
@@ -95,6 +97,55 @@ fn a_page_shows_a_new_block_and_a_payment_by_itself() {
     world.sync();
     browser.wait_for(&format!("document.querySelector('main a[href$=\"/tx/{txid}\"]') !== null")).unwrap();
     assert!(browser.events().iter().all(|event| matches!(event, Event::Request(_))), "{:?}", browser.events());
+}
+
+/// Holds the events of a page back until `begin()`, as a slow network does. `heard` is the kind of the last one.
+const HOLD_EVENTS: &str = "const Real = EventSource; \
+     window.EventSource = class extends EventTarget { \
+         constructor(url) { \
+             super(); \
+             const kinds = ['tip', 'block', 'reorg', 'address', 'tx']; \
+             const pass = (event) => { \
+                 this.dispatchEvent(new MessageEvent(event.type, { data: event.data })); \
+                 window.heard = event.type; \
+             }; \
+             window.begin = () => { \
+                 const real = new Real(url); \
+                 for (const kind of kinds) real.addEventListener(kind, pass); \
+             }; \
+         } \
+         close() {} \
+     };";
+
+#[test]
+fn a_page_whose_events_begin_late_shows_what_happened_meanwhile() {
+    let Some(mut browser) = browser().unwrap() else { return };
+    let mut world = World::small(96);
+    let places = places(&mut world);
+    browser.run_first(HOLD_EVENTS).unwrap();
+    browser.open(&world.rest.url()).unwrap();
+    world.live.mine().unwrap();
+    world.sync();
+    browser.evaluate("begin()").unwrap();
+    let height = world.live.ledger().height();
+    browser.wait_for(&format!("document.querySelector('.mined .name').textContent === '{height}'")).unwrap();
+    let address = format!("{}/address/{}", world.rest.url(), places.fresh);
+    browser.open(&address).unwrap();
+    let txid = world.live.pay(&[Payment::to_lock(Lock::new(Form::P2wpkh, 77), 31_000)]).unwrap().compute_txid();
+    world.sync();
+    browser.evaluate("begin()").unwrap();
+    browser.wait_for(&format!("document.querySelector('main a[href$=\"/tx/{txid}\"]') !== null")).unwrap();
+    // A page to which nothing happened is not read again.
+    for (page, kind) in [(address, "address"), (format!("{}/tx/{txid}", world.rest.url()), "tx")] {
+        browser.open(&page).unwrap();
+        browser.evaluate("begin()").unwrap();
+        browser.wait_for(&format!("window.heard === '{kind}'")).unwrap();
+        // Proves that nothing happens: the page would be read in this time.
+        std::thread::sleep(Duration::from_secs(1));
+        browser.evaluate("0").unwrap();
+        let reads = browser.events().iter().filter(|event| **event == Event::Request(page.clone())).count();
+        assert_eq!(reads, 1, "{page}");
+    }
 }
 
 /// Lines of the example of [BIP 329](https://github.com/bitcoin/bips/blob/master/bip-0329.mediawiki).

@@ -118,6 +118,12 @@ impl Browser {
         Ok(())
     }
 
+    /// Runs a script in every page that is opened from now on, before any script of the page.
+    pub fn run_first(&mut self, script: &str) -> Result<()> {
+        self.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script }))?;
+        Ok(())
+    }
+
     /// Opens a page; returns when it and everything that it asks for has been loaded.
     pub fn open(&mut self, url: &str) -> Result<()> {
         // An anchor would not load the page again.
