@@ -15,8 +15,8 @@ use crate::world::World;
 const PATIENCE: Duration = Duration::from_secs(9);
 /// Silence in which the node is asked for certain: its lowest rate stays valid for five seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Time of an answer for which the node was not asked.
-const PROMPT: Duration = Duration::from_secs(2);
+/// Time of an answer for which the node was not asked: less than the five seconds, whatever the machine does meanwhile.
+const PROMPT: Duration = Duration::from_secs(4);
 
 /// The lines of the fee rates on the first page.
 fn fees(page: &str) -> String {
