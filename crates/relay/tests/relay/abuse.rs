@@ -31,6 +31,8 @@ async fn app_with_large_events(limits: Limits) -> App {
     for event in large() {
         author.store(&event).await;
     }
+    drop(author);
+    app.until("the author is gone", || app.relay.overview().connections == 0).await;
     app
 }
 
@@ -98,34 +100,45 @@ async fn who_takes_nothing_for_too_long_is_gone() {
     }
 }
 
+/// Sends a beginning and then more and more; the relay must close the connection with this status.
+async fn assert_sent_away(app: &App, beginning: &[u8], more: Vec<u8>, expected: u16) {
+    let (_, mut socket) = raw(app, "").await;
+    socket.write_all(beginning).await.unwrap();
+    let (mut reader, writer) = socket.into_split();
+    let writing = tokio::spawn(go_on(writer, more));
+    let mut said = Vec::new();
+    let end = timeout(PATIENCE, reader.read_to_end(&mut said));
+    // A connection that the relay has closed while we write may be reset.
+    let _ = end.await.expect("the relay closes");
+    let at = said.windows(4).rposition(|bytes| bytes[0] == 0x88 && bytes[2..4] == u16::to_be_bytes(expected));
+    assert!(at.is_some(), "{expected}: {said:?}");
+    writing.abort();
+    assert_eq!(app.client().await.count(json!({})).await, 0, "others are served");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn frames_and_fragments_without_an_end_end() {
-    let limits = Limits { message_timeout: Duration::from_millis(500), message_bytes: 10_000, ..Limits::default() };
+    let limits = Limits { message_timeout: Duration::from_millis(500), ..Limits::default() };
     let app = App::start(Settings { limits, ..Settings::default() }).await;
     let unfinished = [
         // A frame of which a byte comes now and then; fragments of nothing; fragments, with pings between them.
-        (text_frame(0x81, b"[", 9000), b" ".to_vec(), 1008),
-        (text_frame(0x01, b"[", 1), text_frame(0x00, b"", 0), 1008),
-        (text_frame(0x01, b"[", 1), [text_frame(0x00, b" ", 1), vec![0x89, 0x80, 0, 0, 0, 0]].concat(), 1008),
-        // Fragments that add up.
-        (text_frame(0x01, b"[", 1), text_frame(0x00, &[b' '; 3000], 3000), 1009),
+        (text_frame(0x81, b"[", 9000), b" ".to_vec()),
+        (text_frame(0x01, b"[", 1), text_frame(0x00, b"", 0)),
+        (text_frame(0x01, b"[", 1), [text_frame(0x00, b" ", 1), vec![0x89, 0x80, 0, 0, 0, 0]].concat()),
         // A header that never ends.
-        (vec![0x81], Vec::new(), 1008),
+        (vec![0x81], Vec::new()),
     ];
-    for (beginning, more, expected) in unfinished {
-        let (_, mut socket) = raw(&app, "").await;
-        socket.write_all(&beginning).await.unwrap();
-        let (mut reader, writer) = socket.into_split();
-        let writing = tokio::spawn(go_on(writer, more));
-        let mut said = Vec::new();
-        let end = timeout(PATIENCE, reader.read_to_end(&mut said));
-        // A connection that the relay has closed while we write may be reset.
-        let _ = end.await.expect("the relay closes");
-        let at = said.windows(4).rposition(|bytes| bytes[0] == 0x88 && bytes[2..4] == u16::to_be_bytes(expected));
-        assert!(at.is_some(), "{expected}: {said:?}");
-        writing.abort();
-        assert_eq!(app.client().await.count(json!({})).await, 0, "others are served");
+    for (beginning, more) in unfinished {
+        assert_sent_away(&app, &beginning, more, 1008).await;
     }
+}
+
+/// However long each of them takes on its way.
+#[tokio::test(flavor = "multi_thread")]
+async fn fragments_that_add_up_to_too_much_end() {
+    let limits = Limits { message_bytes: 10_000, ..Limits::default() };
+    let app = App::start(Settings { limits, ..Settings::default() }).await;
+    assert_sent_away(&app, &text_frame(0x01, b"[", 1), text_frame(0x00, &[b' '; 3000], 3000), 1009).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -155,14 +155,19 @@ async fn clients_take_turns_at_the_writer() {
     let mut attacker = app.client_at(ATTACKER).await.unwrap();
     let mut honest = app.client_at(HONEST).await.unwrap();
     let stored = |app: &App| app.events.live_events() - 2000;
+    let waiting = || app.relay.overview().waiting_event_bytes;
+    let (requests_bytes, honest_event) = (requests.iter().map(String::len).sum(), event(3, 1, 1, &[]));
     // All of them wait before the writer takes the first one.
     let (release, held) = hold_writer(&app);
     for request in requests {
         attacker.socket.feed(Message::text(request)).await.unwrap();
     }
     attacker.socket.flush().await.unwrap();
-    sleep(Duration::from_secs(3)).await;
-    honest.say(json!(["EVENT", wire(&event(3, 1, 1, &[]))])).await;
+    app.until("the requests wait for the writer", || waiting() >= requests_bytes).await;
+    let before = waiting();
+    honest.say(json!(["EVENT", wire(&honest_event)])).await;
+    app.until("the honest event waits beside them", || waiting() >= before + honest_event.to_json().len()).await;
+    // An event has its room before its signature is checked. This waits for no condition that can be seen.
     sleep(Duration::from_millis(300)).await;
     release.send(()).unwrap();
     held.join().unwrap();
@@ -185,9 +190,7 @@ async fn events_that_wait_for_the_writer_have_room_by_bytes() {
         UnsignedEvent { created_at, kind: Kind(1), tags: Vec::new(), content }.sign(&keys(2))
     };
     let message = json!(["EVENT", wire(&large)]).to_string();
-    let (release, released) = sync_channel::<()>(1);
-    let events = Arc::clone(&app.events);
-    let held = std::thread::spawn(move || events.accept_and_notify(&[], |_| released.recv().unwrap()).map(drop));
+    let (release, held) = hold_writer(&app);
     let part: Arc<[u8]> = frame_of(0x81, message.as_bytes()).into();
     let mut pushing = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -202,7 +205,7 @@ async fn events_that_wait_for_the_writer_have_room_by_bytes() {
     }
     let waiting = app.relay.overview().waiting_event_bytes;
     release.send(()).unwrap();
-    held.join().unwrap().unwrap();
+    held.join().unwrap();
     let all = CONNECTIONS * 64 * part.len();
     println!("while nothing was stored, {taken} bytes of {all} were taken, of which {waiting} by the relay");
     // The others are in the buffers of the system.

@@ -15,8 +15,10 @@ const { NDKSync } = load("@nostr-dev-kit/sync");
 const cacheAdapter = { locking: false, query: () => [], setEvent: async () => {} };
 
 (async () => {
-  const ndk = new NDK({ explicitRelayUrls: [url], cacheAdapter });
-  await ndk.connect(10_000);
+  // No outbox model: it would wait for relays of the internet.
+  const ndk = new NDK({ explicitRelayUrls: [url], cacheAdapter, enableOutboxModel: false });
+  // After this time it goes on without a connection.
+  await ndk.connect(600_000);
   const failures = [];
   const onRelayError = (_, error) => failures.push(String(error));
   const { need, events } = await NDKSync.sync(ndk, [{ kinds: [1] }, { kinds: [1, 7] }], { onRelayError });
