@@ -28,7 +28,8 @@ def login(server, session, envelope, mechanism, data):
 with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]
-server = Controller(Handler(), hostname="127.0.0.1", port=port, authenticator=login, auth_require_tls=False)
+server = Controller(Handler(), hostname="127.0.0.1", port=port, authenticator=login, auth_require_tls=False,
+    ready_timeout=60)
 server.start()
 print(port, flush=True)
 sys.stdin.read()
