@@ -196,9 +196,19 @@ fn balance_of(scripthash: &str, id: usize) -> String {
     json!({ "id": id, "method": "blockchain.scripthash.get_balance", "params": [scripthash] }).to_string()
 }
 
+/// Returns the time that this thread has waited for a processor: the second number of `/proc/thread-self/schedstat`, in
+/// nanoseconds; 0 where the kernel does not count it.
+fn waited() -> u64 {
+    let times = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    times.split_whitespace().nth(1).and_then(|time| time.parse().ok()).unwrap_or(0)
+}
+
 #[test]
 fn others_are_served_between_the_messages_of_a_client_that_sends_without_end() {
     const ROUNDS: usize = 41;
+    /// Pings for each round that counts: the one for which the client waited least for a processor, of which the server
+    /// knows nothing.
+    const PINGS: usize = 5;
     let server = OneThread::start(&ChainBuilder::new(1));
     let flood = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     let (mut sends, mut receives) = (flood.try_clone().unwrap(), flood.try_clone().unwrap());
@@ -213,11 +223,13 @@ fn others_are_served_between_the_messages_of_a_client_that_sends_without_end() {
         assert!(began.elapsed() < Duration::from_mins(1), "the flood never begins");
         thread::sleep(Duration::from_millis(1));
     }
-    let mut between = [0; ROUNDS].map(|_| {
-        let before = server.answered();
+    let mut ping = || {
+        let (before, waited_before) = (server.answered(), waited());
         client.call("server.ping", json!([])).unwrap();
-        server.answered() - before
-    });
+        let between = server.answered() - before;
+        (waited() - waited_before, between)
+    };
+    let mut between = [0; ROUNDS].map(|_| (0..PINGS).map(|_| ping()).min_by_key(|(waited, _)| *waited).unwrap().1);
     flood.shutdown(Shutdown::Both).unwrap();
     sending.join().unwrap();
     drop(receiving.join().unwrap());

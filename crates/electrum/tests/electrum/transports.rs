@@ -277,7 +277,13 @@ fn tls_garbage_and_half_open_handshakes_end_and_free_their_places() {
             let _ = socket.read_to_end(&mut Vec::new());
         }
     }
-    ping(&mut *world.pipe(TLS));
+    // A good handshake may take longer than the limit on a busy machine, too. Without a place none ever succeeds.
+    let connect = || pipe::tls(world.socket(TLS)).ok();
+    let is_served = |stream| Lines(stream).call("server.ping", &json!([])).is_ok();
+    let began = Instant::now();
+    while !connect().is_some_and(is_served) {
+        assert!(began.elapsed() < Duration::from_mins(1), "no place is free");
+    }
 }
 
 // === what is charged ===
@@ -472,7 +478,8 @@ fn a_proxy_header_may_come_with_the_first_request_and_in_pieces() {
 
 #[test]
 fn silent_and_trickling_clients_are_closed() {
-    let soon = Duration::from_millis(200);
+    // So long that those which must stay are in time on a busy machine.
+    let soon = Duration::from_secs(2);
     let world = World::limited(&Limits { first_message_timeout: soon, message_timeout: soon, ..Limits::default() });
     assert!(is_closed(world.socket(TCP)), "says nothing");
     let start = Instant::now();
