@@ -2,7 +2,6 @@
 //! its peers and a naive model must be equal.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod attacked;
 mod birds;
 mod messages;
 mod notifications;

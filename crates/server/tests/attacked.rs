@@ -1,5 +1,8 @@
 //! Hostile clients beside honest ones: honest clients get right answers, the server's memory stays bounded, and nothing
 //! panics. The latency of answers is printed; `birdhouse-bench attack` measures it.
+//!
+//! A program of its own, which cargo runs alone: tests beside it would attack the honest clients, too.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -9,8 +12,8 @@ use birdhouse_testkit::asked::{about, agrees};
 use birdhouse_testkit::attack::{Attack, Exposed, Latencies, Outcome, Setup, Target};
 use birdhouse_testkit::live::Move;
 
-use crate::birds::PATIENCE;
-
+/// Far longer than anything waited for takes.
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Time of each attack, and of all at once: together twenty seconds.
 const EACH: Duration = Duration::from_millis(800);
 const ALL_AT_ONCE: Duration = Duration::from_secs(5);
