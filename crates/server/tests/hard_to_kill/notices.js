@@ -19,6 +19,8 @@ async function main() {
   const secret = Uint8Array.from(Buffer.from(hex, "hex"));
   const key = tools.getPublicKey(secret);
   const relay = await Relay.connect(url);
+  // By default it gives up a login that takes 4.4 s.
+  relay.publishTimeout = 600000;
   relay.onclose = () => process.exit(0);
   while (!relay.challenge) await new Promise((resolve) => setTimeout(resolve, 10));
   await relay.auth(async (template) => tools.finalizeEvent(template, secret));

@@ -109,7 +109,8 @@ struct Conversation<'a> {
 impl StandIn {
     /// Starts one in the current runtime.
     pub(super) async fn start(passes: Passes, comparing: Comparing, clock: Instant) -> Arc<Self> {
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        // Not the server's, whose ports are chosen later.
+        let socket = TcpListener::bind((own_address(2), 0)).await.unwrap();
         let life = Life { starts: 1, is_running: true, is_plugged: true };
         let stand_in = Arc::new(Self {
             addr: socket.local_addr().unwrap(),
@@ -231,6 +232,12 @@ impl StandIn {
     async fn plugged(&self) {
         until(&mut self.life.subscribe(), |life| life.is_plugged).await;
     }
+}
+
+/// Returns an address of this machine on which no other test listens: a port is free for a moment after each kill.
+pub(super) fn own_address(host: u8) -> Ipv4Addr {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 1 + high % 250, low, host)
 }
 
 /// Waits for a state of the machine.

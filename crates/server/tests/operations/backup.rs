@@ -73,6 +73,15 @@ fn flip(path: &Path, at: u64) {
     file.write_all_at(&[byte[0] ^ 4], at).unwrap();
 }
 
+/// Ends the senders when it is dropped, also by a failure.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn backup_beside_a_moving_chain_and_arriving_events_is_whole_beside_another_node() {
     let mut chain = mix::sample(5, Size::SMALL);
@@ -84,6 +93,7 @@ fn backup_beside_a_moving_chain_and_arriving_events_is_whole_beside_another_node
     let (acknowledged, is_done) = (std::sync::atomic::AtomicU64::new(0), AtomicBool::new(false));
     let relay = server.port("serving the relay").unwrap();
     let sure = std::thread::scope(|scope| {
+        let end = End(&is_done);
         scope.spawn(|| {
             send_notes(relay, |number| acknowledged.store(number, Ordering::SeqCst), || is_done.load(Ordering::SeqCst));
         });
@@ -97,7 +107,7 @@ fn backup_beside_a_moving_chain_and_arriving_events_is_whole_beside_another_node
         server.until("acknowledges events", || (acknowledged.load(Ordering::SeqCst) > 20).then_some(()));
         let sure = acknowledged.load(Ordering::SeqCst);
         let (done, said) = server.run("backup", &[target.to_str().unwrap()]);
-        is_done.store(true, Ordering::SeqCst);
+        drop(end);
         assert!(done && said.contains("index: backed up") && said.contains("relay: backed up"), "{said}");
         assert!(acknowledged.load(Ordering::SeqCst) > sure, "no event arrived meanwhile");
         sure

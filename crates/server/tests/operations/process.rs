@@ -178,6 +178,16 @@ impl Birdhouse {
         self.until("answers", || (self.get("/health").status == 200).then_some(()));
     }
 
+    /// Waits until clients have this many connections: the server may not have seen yet that others have ended.
+    pub(crate) fn until_connections(&self, count: u64) {
+        let open = || {
+            let status = self.ctl_json(&["status"]);
+            let protocols = status["protocols"].as_array().unwrap();
+            protocols.iter().map(|protocol| protocol["connections"].as_u64().unwrap()).sum::<u64>()
+        };
+        self.until("has these connections alone", || (open() == count).then_some(()));
+    }
+
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir().join("log")).unwrap()
     }

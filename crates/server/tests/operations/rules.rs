@@ -115,6 +115,7 @@ fn a_banned_client_is_disconnected_from_every_listener_and_told_so() {
     let ask_rest = |client: &mut HttpClient| client.ask(&get("/blocks/tip/height")).map(|(status, _)| status).ok();
     let mut rest_client = HttpClient::connect(&rest).unwrap();
     assert_eq!(ask_rest(&mut rest_client), Some(200));
+    server.until_connections(3);
     assert_eq!(server.ctl_json(&["ban", "client", "127.0.0.0/8"])["disconnected"], 3);
     assert!(wallet.closed_within(Duration::from_secs(30)));
     assert_eq!(ask_rest(&mut rest_client), None);

@@ -1,9 +1,10 @@
 //! Signals that change a running server, and the limit of open files.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use birdhouse_events::{Keys, Kind, Timestamp, UnsignedEvent};
@@ -112,9 +113,16 @@ fn a_second_signal_ends_it_at_once() {
     let mut deaf = TcpStream::connect(("127.0.0.1", port)).unwrap();
     deaf.set_nonblocking(true).unwrap();
     let much = json!({ "id": 1, "method": "blockchain.block.headers", "params": [0, 2016] }).to_string() + "\n";
-    let since = Instant::now();
-    while since.elapsed() < Duration::from_secs(2) {
-        let _ = std::io::Write::write(&mut deaf, much.as_bytes());
+    // Once the server has taken nothing for a while, it waits for this client.
+    let (mut taken, mut at) = (Instant::now(), 0);
+    while taken.elapsed() < Duration::from_secs(1) {
+        match deaf.write(&much.as_bytes()[at..]) {
+            Ok(count) => (taken, at) = (Instant::now(), (at + count) % much.len()),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                sleep(Duration::from_millis(10));
+            }
+        }
     }
     server.signal(Signal::SIGTERM);
     server.until("is stopping", || server.log().contains("shutting down").then_some(()));

@@ -1,5 +1,6 @@
 //! A server beside a node that hangs, clients of the dashboard that read nothing, and a server that is crashed.
 
+use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt as _;
@@ -74,7 +75,12 @@ fn a_crash_of_a_running_server_leaves_no_core_dump() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    let name = format!("/proc/{}/comm", control.id());
+    let began = Instant::now();
+    while fs::read_to_string(&name).unwrap() != "sleep\n" {
+        assert!(began.elapsed() < SLACK, "the shell never becomes the program");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let abort = |id: u32| assert!(Command::new("kill").args(["-ABRT", &id.to_string()]).status().unwrap().success());
     abort(control.id());
     if !control.wait().unwrap().core_dumped() {

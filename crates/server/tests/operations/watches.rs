@@ -185,23 +185,34 @@ impl Receiver {
         }
     }
 
-    /// Returns the id and the body of the next request.
+    /// Returns the id and the body of the next request. One of a server that is killed meanwhile comes again.
     pub(crate) fn take(&self) -> (String, Value) {
-        let mut socket = self.accept();
-        let mut bytes = Vec::new();
         loop {
-            let mut piece = [0; 4096];
-            let count = socket.read(&mut piece).unwrap();
-            bytes.extend_from_slice(&piece[..count]);
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-            let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
-            if body.len() == header("content-length:").parse::<usize>().unwrap() {
-                socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
-                return (header("webhook-id:"), serde_json::from_str(body).unwrap());
-            }
+            let Some(text) = answered(self.accept()) else { continue };
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            return (header(head, "webhook-id:").to_owned(), serde_json::from_str(body).unwrap());
         }
     }
+}
+
+/// Reads a request and answers it; `None` if the connection ends before.
+fn answered(mut socket: TcpStream) -> Option<String> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let count = socket.read(&mut piece).ok().filter(|count| *count > 0)?;
+        bytes.extend_from_slice(&piece[..count]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        if body.len() == header(head, "content-length:").parse::<usize>().unwrap() {
+            socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").ok()?;
+            return Some(text);
+        }
+    }
+}
+
+fn header<'a>(head: &'a str, name: &str) -> &'a str {
+    head.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim()
 }
 
 /// A payment reaches a webhook and a command, also one that came while the receiver was away and the server was killed;
