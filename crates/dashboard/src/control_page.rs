@@ -71,7 +71,8 @@ pub fn control_page(control: &Control<'_>) -> String {
         &html! {
             h1 { "Control" }
             @if control.has_watches { p { a href="/watches" { "Watched wallets and channels" } } }
-            @if control.has_relay { p { a href="/reports" { "Reports to the relay" } } }
+            @if control.has_relay { p { a href="/reports" { "Reports to the relay, and bans" } } }
+            p { a href="/audit" { "Audit log" } }
             @match control.commands {
                 Commands::Off => (typed(control)),
                 Commands::On { token } => {
@@ -92,6 +93,8 @@ pub enum FormPage {
     Control,
     /// `/watches`.
     Watches,
+    /// `/audit`.
+    Audit,
 }
 
 impl FormPage {
@@ -100,6 +103,7 @@ impl FormPage {
         match self {
             Self::Control => html! { a href="/control" { "Back to the commands" } },
             Self::Watches => html! { a href="/watches" { "Back to the watches" } },
+            Self::Audit => html! { a href="/audit" { "Back to the audit log" } },
         }
     }
 }

@@ -10,6 +10,7 @@ mod advice;
 mod status;
 
 // Web pages.
+mod audit_page;
 mod control_page;
 mod reports_page;
 mod site;
@@ -21,6 +22,7 @@ mod watches_page;
 mod top;
 
 pub use advice::warnings;
+pub use audit_page::{Audit, AuditLine, audit_page};
 pub use control_page::{
     Commands, ConnectionLine, Control, FormPage, Outcome, control_page, outcome_page, refusal_page,
 };

@@ -16,7 +16,7 @@ pub struct Reports<'a> {
     pub commands: Commands<'a>,
     /// Events and authors on which nothing is decided, the most reported first; or why they cannot be read.
     pub reported: Result<&'a [ReportedLine], &'a str>,
-    /// The newest decisions on events and authors.
+    /// The newest decisions.
     pub decided: &'a [DecidedLine],
 }
 
@@ -42,15 +42,17 @@ pub struct ReportedLine {
 /// A decision of the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecidedLine {
-    /// The event or the author.
+    /// The thing that it is about.
     pub subject: Named,
     /// The decision.
     pub decision: Decision,
     /// The operator's reason.
     pub reason: String,
+    /// Its end, in ISO 8601.
+    pub until: Option<String>,
 }
 
-/// A decision on an event or an author.
+/// A decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// It is refused, and in no answer.
@@ -64,9 +66,9 @@ pub enum Decision {
 /// A subject as `birdhouse ctl` names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
-    /// `event` or `author`.
+    /// `event`, `author`, `kind` or `client`.
     pub noun: &'static str,
-    /// Id or key in hexadecimal.
+    /// Id or key in hexadecimal, number or network.
     pub value: String,
 }
 
@@ -78,11 +80,13 @@ pub fn reports_page(reports: &Reports<'_>) -> String {
         &html! {
             h1 { "Reports" }
             p.quiet { "What others have reported, and the relay stores. A report alone decides nothing." }
+            p { a href="/audit" { "Audit log: all decisions, and a way to undo them" } }
             @match reports.reported {
                 Err(why) => section.card.bad aria-label="Reason" { p { (why) } },
                 Ok([]) => p { "Nothing waits for a decision." },
                 Ok(lines) => @for (at, line) in lines.iter().enumerate() { (reported(reports.commands, at, line)) },
             }
+            @if let Commands::On { token } = reports.commands { (ban(token)) }
             (decided(reports.commands, reports.decided))
         },
     )
@@ -109,29 +113,76 @@ fn reported(commands: Commands<'_>, at: usize, line: &ReportedLine) -> Markup {
             @match commands {
                 Commands::Off => p.quiet { "On the server: birdhouse ctl ban " (line.subject.noun) " " (line.subject.value) },
                 Commands::On { token } => div.choices {
-                    (decide(token, "ban", &line.subject, &line.reason, &format!("Ban this {}", line.subject.noun)))
+                    @let label = format!("Ban this {}", line.subject.noun);
+                    (decide(token, Choice::Ban, &line.subject, &line.reason, &label))
                     @if line.kind.is_some() {
                         @let author = Named { noun: "author", value: line.author.clone() };
-                        (decide(token, "ban", &author, &line.reason, "Ban its author"))
+                        (decide(token, Choice::Ban, &author, &line.reason, "Ban its author"))
                     }
-                    (decide(token, "ignore", &line.subject, "reports ignored", "Ignore the reports"))
+                    (decide(token, Choice::Ignore, &line.subject, "reports ignored", "Ignore the reports"))
                 },
             }
         }
     }
 }
 
+/// A choice about what is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Ban,
+    Ignore,
+}
+
 /// A form that decides on a subject.
-fn decide(token: &str, command: &str, subject: &Named, reason: &str, label: &str) -> Markup {
+fn decide(token: &str, choice: Choice, subject: &Named, reason: &str, label: &str) -> Markup {
+    let command = if choice == Choice::Ban { "ban" } else { "ignore" };
     form(
         command,
         token,
         &html! {
             (hidden(subject))
             input type="hidden" name="reason" value=(reason);
+            @if choice == Choice::Ban { (time_of_ban(&format!("{label}: time"))) }
             button aria-label={ (label) ": " (subject.value) } { (label) }
         },
     )
+}
+
+/// Times of bans that the page offers, as the setting's text and in words.
+const TIMES: [(&str, &str); 4] =
+    [("1 h", "for an hour"), ("1 d", "for a day"), ("7 d", "for a week"), ("30 d", "for 30 days")];
+
+/// A field for the time of a ban.
+fn time_of_ban(label: &str) -> Markup {
+    html! {
+        select name="for" aria-label=(label) {
+            option value="" { "until it is taken back" }
+            @for (time, words) in TIMES {
+                option value=(time) { (words) }
+            }
+        }
+    }
+}
+
+/// A form that bans anything.
+fn ban(token: &str) -> Markup {
+    html! {
+        section aria-labelledby="ban" {
+            h2 #ban { "Ban" }
+            (form("ban", token, &html! {
+                label for="type" { "Type" }
+                select #type name="type" {
+                    @for noun in ["author", "event", "kind", "client"] { option value=(noun) { (noun) } }
+                }
+                label for="value" { "Key, id, number of a kind, or address or network of clients" }
+                input #value name="value" required autocomplete="off" spellcheck="false";
+                label for="reason" { "Reason, for your own records" }
+                input #reason name="reason" autocomplete="off";
+                (time_of_ban("Time of the ban"))
+                button { "Ban" }
+            }))
+        }
+    }
 }
 
 fn hidden(subject: &Named) -> Markup {
@@ -149,7 +200,7 @@ fn decided(commands: Commands<'_>, lines: &[DecidedLine]) -> Markup {
                 table {
                     thead { tr {
                         th scope="col" { "Decision" }
-                        th scope="col" { "Event or author" }
+                        th scope="col" { "About" }
                         th.spare scope="col" { "Reason" }
                         th scope="col" { span.unseen { "Take back" } }
                     } }
@@ -168,8 +219,11 @@ fn decided_line(commands: Commands<'_>, line: &DecidedLine) -> Markup {
     };
     html! {
         tr {
-            td { (text) }
-            td { (line.subject.noun) " " (long_name(&line.subject.value)) }
+            td {
+                (text)
+                @if let Some(until) = &line.until { " until " time datetime=(until) { (readable(until)) } }
+            }
+            td.wide { (line.subject.noun) " " (long_name(&line.subject.value)) }
             td.spare { (line.reason) }
             td.number {
                 @if let Commands::On { token } = commands {
@@ -181,4 +235,9 @@ fn decided_line(commands: Commands<'_>, line: &DecidedLine) -> Markup {
             }
         }
     }
+}
+
+/// Returns a time of ISO 8601 for readers, to the minute.
+pub(crate) fn readable(iso: &str) -> String {
+    format!("{} UTC", iso.get(..16).unwrap_or(iso).replace('T', " "))
 }

@@ -72,8 +72,8 @@ pub use published::{Published, PublishedPage};
 pub use relay::Relay;
 pub use reports::Reported;
 pub use rules::{
-    Change, Changed, Invite, Member, Role, RoleChange, RoleError, Rule, RuleBook, Rules, RulesError, Subject, Text,
-    Verdict, replace_file,
+    AUDIT_FILE, Actor, Audited, Change, Changed, Deed, Ending, Entry, Invite, Member, Role, RoleChange, RoleError,
+    Rule, RuleBook, Rules, RulesError, Subject, Text, Verdict, replace_file,
 };
 pub use server::Listener;
 pub use settings::{Description, EoseHints, PluginSettings, Settings, WhenBroken};

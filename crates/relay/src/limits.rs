@@ -242,6 +242,8 @@ fixed_bounds! {
     MEMBER_REQUESTS_USED: usize = 10_000 => "OK false `rate-limited` until some expire",
     /// Bytes of the reason of a rule, and of a text of the information document that the operator changes.
     RULE_TEXT_BYTES: usize = 1024 => "the change is refused",
+    /// Bytes of the audit log.
+    AUDIT_BYTES: usize = 4_000_000 => "the oldest entries are dropped",
     /// Bytes of a request of the management API (NIP-86).
     MANAGEMENT_BYTES: usize = 16 * 1024 => "HTTP status 413",
     /// Seconds between the `created_at` of an authorization for it (NIP-98) and now.
@@ -290,3 +292,5 @@ pub(crate) const BATCH_EVENTS: usize = 512;
 pub(crate) const BATCH_WORK: usize = 4096;
 /// Bytes that a waiting event counts for beside those of its message.
 pub(crate) const WAITING_EVENT_BYTES: usize = 1024;
+/// Rules that end in one change: their entries have room in the audit log, whatever their reasons.
+pub(crate) const ENDED_TOGETHER: usize = 256;

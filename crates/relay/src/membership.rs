@@ -8,7 +8,7 @@ use crate::members::{LEAVE, invite_event};
 use crate::message;
 use crate::policy::Members;
 use crate::relay::Relay;
-use crate::rules::{Change, Invite, MemberRequest, Membership, Refusal, RulesError};
+use crate::rules::{Actor, Change, Invite, MemberRequest, Membership, Refusal, RulesError};
 
 /// Outcome of a request that made or ended a membership.
 const ACCEPTED: &str = "accepted";
@@ -73,12 +73,12 @@ impl Relay {
     ///
     /// # Errors
     /// The relay has no members, or the rules cannot be changed.
-    pub fn invite(&self, uses: u32, seconds: u64) -> Result<Invite, String> {
+    pub fn invite(&self, uses: u32, seconds: u64, actor: Actor) -> Result<Invite, String> {
         if self.settings.members.is_none() {
             return Err("the relay has no members; set relay-members".to_owned());
         }
         let invite = fresh_invite(None, uses, seconds);
-        self.rules.change(&Change::Invite(invite.clone())).map_err(|error| error.to_string())?;
+        self.rules.change(&Change::Invite(invite.clone()), actor).map_err(|error| error.to_string())?;
         Ok(invite)
     }
 }

@@ -18,11 +18,11 @@ use crate::live::Hub;
 use crate::members;
 use crate::plugin::Plugin;
 use crate::policy::{Gate, UsedEvents};
-use crate::rules::{RuleBook, Rules};
+use crate::rules::{Ending, RuleBook, Rules};
 use crate::settings::Settings;
 use crate::worker::{Heartbeat, Worker};
 use crate::writing::{
-    CurrentRules, Depot, Destination, Gathering, Health, Ingest, Threads, compaction, indexing, recovery,
+    CurrentRules, Depot, Destination, Gathering, Health, Ingest, Retaining, Threads, compaction, indexing, recovery,
 };
 
 /// Numbers of what the relay holds for a client ([`Meter::held`](birdhouse_net::Meter::held)): values of the filters
@@ -44,6 +44,7 @@ pub struct Relay {
     /// States of the threads without which the relay serves, by name.
     others: [(&'static str, Heartbeat); 2],
     _workers: Vec<Worker>,
+    _ending: Ending,
     pub(crate) plugin: Option<Plugin>,
     /// Replaced as a whole by [`Self::reload`].
     gate: RwLock<Arc<Gate>>,
@@ -113,7 +114,8 @@ impl Relay {
         let workers = match &destination {
             Destination::Remote(link) => vec![front::start(Arc::clone(&events), Arc::clone(&hub), Arc::clone(link))],
             Destination::Local(depot) => {
-                let compaction = compaction::start(Arc::clone(&events), Arc::clone(&retention), merging.clone());
+                let retaining = Retaining::new(Arc::clone(&retention), Arc::clone(&rules), now);
+                let compaction = compaction::start(Arc::clone(&events), retaining, merging.clone());
                 let indexing = indexing::start(Arc::clone(&events), words.clone());
                 let recovery = recovery::start(Arc::clone(depot));
                 let publisher = settings.members.as_ref();
@@ -121,6 +123,7 @@ impl Relay {
                 [compaction, recovery].into_iter().chain(indexing).chain(publisher).collect()
             }
         };
+        let ending = Ending::start(&rules);
         rules.govern(&settings.connections);
         let counters = Counters::default();
         let (places, proxies) = (settings.limits.places(), settings.proxies.clone());
@@ -148,6 +151,7 @@ impl Relay {
             writer,
             others: [("compaction", merging), ("search", words)],
             _workers: workers,
+            _ending: ending,
         })
     }
 

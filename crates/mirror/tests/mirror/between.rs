@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use birdhouse_events::Keys;
 use birdhouse_mirror::{Direction, Missing, Purpose};
-use birdhouse_relay::{Change, Limits, Lists, Policy, Rule, Settings, Subject, Verdict};
+use birdhouse_relay::{Actor, Change, Limits, Lists, Policy, Rule, Settings, Subject, Verdict};
 
 use crate::app::{App, Pass, assert_same, event, front, ids_of, many, those};
 
@@ -98,8 +98,8 @@ async fn reasons_of_refusals_are_kept_on_both_sides() {
     let policy = Policy { kinds, ..Policy::default() };
     let peer = App::start(Settings { policy, ..Settings::default() }, &[&theirs_only]).await;
     let ours = App::start(Settings::default(), &[&ours_only]).await;
-    let rule = Rule { verdict: Verdict::Ban, reason: "spam".into(), since: 1 };
-    ours.relay.rule_book().change(&Change::Decide(Subject::Author(theirs_only.pubkey), rule)).unwrap();
+    let rule = Rule { verdict: Verdict::Ban, reason: "spam".into(), since: 1, until: None };
+    ours.relay.rule_book().change(&Change::Decide(Subject::Author(theirs_only.pubkey), rule), Actor::Ctl).unwrap();
     let outcome = ours.sync(peer.addr, BOTH, "{}").await;
     assert_eq!(outcome.ended, Ok(()));
     let reasons = |reasons: &birdhouse_mirror::Reasons| reasons.0.clone().into_iter().collect::<Vec<_>>();

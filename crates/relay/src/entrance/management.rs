@@ -80,7 +80,7 @@ fn answer_body(
         let answer = json!({ "error": "the request is not an object with a method and an array of params" });
         return rpc_response(StatusCode::BAD_REQUEST, &answer);
     };
-    let result = methods::call(&Admin { relay, address: ends.client }, &method, &params);
+    let result = methods::call(&Admin { relay, key: admin, address: ends.client }, &method, &params);
     // An unknown name is the client's text.
     if result.is_ok() {
         info!(%admin, method, "answered an admin");

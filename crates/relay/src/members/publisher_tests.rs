@@ -1,7 +1,7 @@
 use birdhouse_events::Kind;
 
 use super::*;
-use crate::rules::{Change, Role, RoleChange, Rule, Subject, Verdict};
+use crate::rules::{Actor, Change, Role, RoleChange, Rule, Subject, Verdict};
 
 const NOW: u32 = 1_700_000_000;
 const ROLE_DELETED: Kind = Kind::DELETION;
@@ -15,11 +15,11 @@ fn hex(number: u8) -> String {
 }
 
 fn make(book: &RuleBook, change: &Change) {
-    assert!(book.change(change).unwrap().is_changed);
+    assert!(book.change(change, Actor::Ctl).unwrap().is_changed);
 }
 
 fn add(book: &RuleBook, member: u8) {
-    let rule = Rule { verdict: Verdict::Allow, reason: String::new(), since: member.into() };
+    let rule = Rule { verdict: Verdict::Allow, reason: String::new(), since: member.into(), until: None };
     make(book, &Change::Decide(Subject::Author(keys(member).pubkey()), rule));
 }
 

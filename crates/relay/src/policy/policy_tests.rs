@@ -3,7 +3,7 @@
 use birdhouse_events::{Keys, Timestamp, UnsignedEvent};
 
 use super::*;
-use crate::rules::{Change, Rule, RuleBook, Subject};
+use crate::rules::{Actor, Change, Rule, RuleBook, Subject};
 
 fn event(author: u8, kind: u16) -> Event {
     let event = UnsignedEvent { created_at: Timestamp(1), kind: Kind(kind), tags: Vec::new(), content: String::new() };
@@ -98,8 +98,8 @@ fn a_rule_precedes_the_lists_of_the_settings_both_ways() {
     let (gate, book) = (gate(policy), RuleBook::in_memory());
     let check = |event: &Event| prefix(gate.check(event, &book.current()));
     let decide = |subject, verdict| {
-        let rule = Rule { verdict, reason: String::new(), since: 0 };
-        assert!(book.change(&Change::Decide(subject, rule)).unwrap().is_changed);
+        let rule = Rule { verdict, reason: String::new(), since: 0, until: None };
+        assert!(book.change(&Change::Decide(subject, rule), Actor::Ctl).unwrap().is_changed);
     };
     assert_eq!((check(&blocked), check(&allowed)), ("", "blocked"));
     decide(Subject::Author(blocked.pubkey), Verdict::Ban);

@@ -27,7 +27,7 @@ use crate::limits::{INVITES_MAX, MEMBER_REQUESTS_USED, RULE_TEXT_BYTES, RULES_MA
 /// First word of the file, and the version of its format.
 const FORMAT: &str = "birdhouse-rules 1";
 /// Mode of a file that only its owner may read.
-const OWNER_ONLY: u32 = 0o600;
+pub(super) const OWNER_ONLY: u32 = 0o600;
 /// Bytes that a file may have: escaped in JSON, a byte of a reason takes up to six.
 const FILE_BYTES_MAX: u64 =
     (RULES_MAX as u64 + 3) * (6 * RULE_TEXT_BYTES as u64 + 256) + (INVITES_MAX + MEMBER_REQUESTS_USED) as u64 * 256;
@@ -62,6 +62,8 @@ struct Line {
     verdict: Verdict,
     reason: String,
     since: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<u64>,
     /// Those of a member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     roles: Vec<String>,
@@ -217,10 +219,10 @@ impl InviteLine {
 }
 
 impl Line {
-    fn of(rules: &Rules, subject: Subject, Rule { verdict, reason, since }: &Rule) -> Self {
-        let (verdict, reason, since) = (*verdict, reason.clone(), *since);
+    fn of(rules: &Rules, subject: Subject, Rule { verdict, reason, since, until }: &Rule) -> Self {
+        let (verdict, reason, since, until) = (*verdict, reason.clone(), *since, *until);
         let roles = Vec::new();
-        let line = Self { author: None, event: None, kind: None, client: None, verdict, reason, since, roles };
+        let line = Self { author: None, event: None, kind: None, client: None, verdict, reason, since, until, roles };
         match subject {
             Subject::Author(key) => {
                 let roles = rules.roles_of(&key).map(str::to_owned).collect();
@@ -240,6 +242,6 @@ impl Line {
             (None, None, None, Some(network)) => Subject::clients(network),
             _ => return None,
         };
-        Some((subject, Rule { verdict: self.verdict, reason: self.reason, since: self.since }))
+        Some((subject, Rule { verdict: self.verdict, reason: self.reason, since: self.since, until: self.until }))
     }
 }

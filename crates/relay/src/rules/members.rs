@@ -159,7 +159,7 @@ impl Rules {
         let mut joined = self.clone();
         joined.remember(request)?;
         joined.use_up(code);
-        let rule = Rule { verdict: Verdict::Allow, reason, since: request.now };
+        let rule = Rule { verdict: Verdict::Allow, reason, since: request.now, until: None };
         Ok(joined.with(&Change::Decide(Subject::Author(request.author), rule))?)
     }
 

@@ -4,7 +4,7 @@ use birdhouse_events::Keys;
 
 use super::*;
 use crate::limits::{INVITE_SECONDS, MEMBER_REQUEST_SECONDS};
-use crate::rules::RuleBook;
+use crate::rules::{Actor, RuleBook};
 
 const NOW: u64 = 1_700_000_000;
 
@@ -27,7 +27,7 @@ fn request(number: usize, of: u8, now: u64) -> MemberRequest {
 }
 
 fn decide(of: u8, verdict: Verdict) -> Change {
-    let rule = Rule { verdict, reason: String::new(), since: NOW };
+    let rule = Rule { verdict, reason: String::new(), since: NOW, until: None };
     Change::Decide(Subject::Author(author(of)), rule)
 }
 
@@ -43,7 +43,7 @@ fn said(done: Result<Membership, Refusal>) -> String {
 #[test]
 fn an_invite_makes_as_many_members_as_it_has_uses_and_none_once_it_has_expired() {
     let book = RuleBook::in_memory();
-    book.change(&Change::Invite(invite("two", None, 2))).unwrap();
+    book.change(&Change::Invite(invite("two", None, 2)), Actor::Ctl).unwrap();
     assert_eq!(said(joins(&book, &request(1, 1, NOW), "tw")), "that is an invalid invite code.");
     assert_eq!(said(joins(&book, &request(1, 1, NOW), "two")), "Changed");
     assert_eq!(said(joins(&book, &request(2, 1, NOW), "two")), "Unchanged", "and uses nothing");
@@ -52,7 +52,7 @@ fn an_invite_makes_as_many_members_as_it_has_uses_and_none_once_it_has_expired()
     let rules = book.current();
     let members: Vec<Pubkey> = rules.members().iter().map(|member| member.pubkey).collect();
     assert_eq!((members.len(), rules.is_member(&author(1)), rules.is_member(&author(3))), (2, true, false));
-    book.change(&Change::Invite(invite("old", None, 1))).unwrap();
+    book.change(&Change::Invite(invite("old", None, 1)), Actor::Ctl).unwrap();
     let late = NOW + INVITE_SECONDS + 1;
     assert_eq!(said(joins(&book, &request(5, 3, late), "old")), "that invite code is expired.");
     assert_eq!(said(joins(&book, &request(5, 3, late - 1), "old")), "Changed", "its last second");
@@ -62,7 +62,7 @@ fn an_invite_makes_as_many_members_as_it_has_uses_and_none_once_it_has_expired()
 fn of_those_who_use_an_invite_at_once_one_joins() {
     for _ in 0..50 {
         let (book, start) = (RuleBook::in_memory(), Barrier::new(4));
-        book.change(&Change::Invite(invite("one", None, 1))).unwrap();
+        book.change(&Change::Invite(invite("one", None, 1)), Actor::Ctl).unwrap();
         let joined = std::thread::scope(|scope| {
             let racers: Vec<_> = (1..=4)
                 .map(|racer| {
@@ -84,7 +84,7 @@ fn a_request_that_was_used_has_no_effect_again_after_the_opposite_one_nor_after_
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rules");
     let book = RuleBook::open(path.clone()).unwrap();
-    book.change(&Change::Invite(invite("many", None, 9))).unwrap();
+    book.change(&Change::Invite(invite("many", None, 9)), Actor::Ctl).unwrap();
     let book = RuleBook::open(path.clone()).unwrap();
     let (join, leave) = (request(1, 1, NOW), request(2, 1, NOW));
     assert_eq!(said(joins(&book, &join, "many")), "Changed", "an invite of before the restart");
@@ -105,20 +105,20 @@ fn a_request_that_was_used_has_no_effect_again_after_the_opposite_one_nor_after_
 fn a_banned_author_does_not_join_and_bans_and_leaves_take_invites_along() {
     let book = RuleBook::in_memory();
     for (code, inviter) in [("of 1", 1), ("of 2", 2)] {
-        book.change(&decide(inviter, Verdict::Allow)).unwrap();
-        book.change(&Change::Invite(invite(code, Some(inviter), 1))).unwrap();
+        book.change(&decide(inviter, Verdict::Allow), Actor::Ctl).unwrap();
+        book.change(&Change::Invite(invite(code, Some(inviter), 1)), Actor::Ctl).unwrap();
     }
-    book.change(&Change::Invite(invite("of the operator", None, 1))).unwrap();
-    book.change(&decide(3, Verdict::Ban)).unwrap();
+    book.change(&Change::Invite(invite("of the operator", None, 1)), Actor::Ctl).unwrap();
+    book.change(&decide(3, Verdict::Ban), Actor::Ctl).unwrap();
     assert_eq!(said(joins(&book, &request(1, 3, NOW), "of 1")), "the operator has banned you");
     assert_eq!(book.current().invites().len(), 3, "it is not used");
-    book.change(&decide(1, Verdict::Ban)).unwrap();
+    book.change(&decide(1, Verdict::Ban), Actor::Ctl).unwrap();
     assert_eq!(said(joins(&book, &request(2, 4, NOW), "of 1")), "that is an invalid invite code.");
     assert_eq!(said(book.leave(&request(3, 2, NOW))), "Changed");
     assert_eq!(said(joins(&book, &request(4, 4, NOW), "of 2")), "that is an invalid invite code.");
     assert_eq!(said(joins(&book, &request(5, 4, NOW), "of the operator")), "Changed");
-    book.change(&decide(5, Verdict::Ignore)).unwrap();
-    book.change(&Change::Invite(invite("again", None, 1))).unwrap();
+    book.change(&decide(5, Verdict::Ignore), Actor::Ctl).unwrap();
+    book.change(&Change::Invite(invite("again", None, 1)), Actor::Ctl).unwrap();
     assert_eq!(said(joins(&book, &request(6, 5, NOW), "again")), "Changed", "ignored reports ban nobody");
 }
 
@@ -127,7 +127,7 @@ fn members_invites_and_requests_are_bounded() {
     let mut rules = Rules::default();
     for number in 0..MEMBERS_MAX {
         let member = Subject::Author(Pubkey(id(number).0));
-        rules.insert(member, Rule { verdict: Verdict::Allow, reason: String::new(), since: NOW });
+        rules.insert(member, Rule { verdict: Verdict::Allow, reason: String::new(), since: NOW, until: None });
     }
     rules.invite(&invite("code", None, 1)).unwrap();
     assert!(matches!(rules.joined(&request(1, 1, NOW), "code", |_| true), Err(Refusal::Full)));
@@ -159,7 +159,7 @@ fn a_member_with_many_invites_gets_its_newest_one_and_a_stranger_none() {
     };
     let given = |number: usize| book.invite_of_member(author(1), fresh(number), |rules| rules.is_member(&author(1)));
     assert_eq!(given(0).unwrap(), None);
-    book.change(&decide(1, Verdict::Allow)).unwrap();
+    book.change(&decide(1, Verdict::Allow), Actor::Ctl).unwrap();
     for number in 0..INVITES_OF_MEMBER {
         assert_eq!(given(number).unwrap(), Some(fresh(number)));
     }
@@ -174,11 +174,11 @@ fn the_file_keeps_invites_and_requests_and_has_neither_without_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rules");
     let book = RuleBook::open(path.clone()).unwrap();
-    book.change(&decide(1, Verdict::Allow)).unwrap();
+    book.change(&decide(1, Verdict::Allow), Actor::Ctl).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(!text.contains("invites") && !text.contains("requests"), "{text}");
-    book.change(&Change::Invite(invite("of 1", Some(1), 3))).unwrap();
-    book.change(&Change::Invite(invite("of the operator", None, 1))).unwrap();
+    book.change(&Change::Invite(invite("of 1", Some(1), 3)), Actor::Ctl).unwrap();
+    book.change(&Change::Invite(invite("of the operator", None, 1)), Actor::Ctl).unwrap();
     joins(&book, &request(7, 2, NOW), "of 1").unwrap();
     let again = RuleBook::open(path).unwrap();
     let (again, before) = (again.current(), book.current());
@@ -191,7 +191,7 @@ fn the_file_keeps_invites_and_requests_and_has_neither_without_them() {
 fn invites_of_one_that_may_no_longer_invite_are_invalid() {
     let book = RuleBook::in_memory();
     for (code, inviter) in [("of 1", Some(1)), ("of 2", Some(2)), ("of the operator", None)] {
-        book.change(&Change::Invite(invite(code, inviter, 1))).unwrap();
+        book.change(&Change::Invite(invite(code, inviter, 1)), Actor::Ctl).unwrap();
     }
     let mut number = 0;
     let mut use_code = |code: &str| {
@@ -229,8 +229,8 @@ fn neither_members_nor_expired_invites_keep_the_operator_from_inviting() {
 fn ignoring_an_author_takes_the_place_of_no_rule_that_decides() {
     for verdict in [Verdict::Allow, Verdict::Ban] {
         let book = RuleBook::in_memory();
-        book.change(&decide(1, verdict)).unwrap();
-        assert!(!book.change(&decide(1, Verdict::Ignore)).unwrap().is_changed);
+        book.change(&decide(1, verdict), Actor::Ctl).unwrap();
+        assert!(!book.change(&decide(1, Verdict::Ignore), Actor::Ctl).unwrap().is_changed);
         assert_eq!(book.current().is_member(&author(1)), verdict == Verdict::Allow);
         assert_eq!(book.current().authors.get(&author(1)).map(|rule| rule.verdict), Some(verdict));
     }

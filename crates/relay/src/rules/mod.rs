@@ -7,18 +7,25 @@
 //!
 //! The authors that a rule allows are the members of the relay, where it has some (`rules/members.rs`).
 //!
+//! A rule with an end is removed when its time is over (`rules/ending.rs`). Each change is in the audit log
+//! (`rules/audit.rs`).
+//!
 //! Banned events are hidden by the query ([`Hide`]), not deleted: a page still has as many rows as its filter asks for,
 //! and a ban can be taken back.
 
+mod audit;
 mod book;
 mod door;
+mod ending;
 mod file;
 mod members;
 mod present;
 mod roles;
 
+pub use self::audit::{AUDIT_FILE, Actor, Audited, Deed, Entry};
 pub use self::book::{Changed, RuleBook};
 pub use self::door::Invite;
+pub use self::ending::Ending;
 pub use self::file::replace as replace_file;
 pub use self::members::Member;
 pub(crate) use self::members::{MemberRequest, Membership, Refusal};
@@ -40,7 +47,8 @@ use crate::limits::{BANNED_PREFIX_V4, BANNED_PREFIX_V6, INVITES_MAX, RULE_TEXT_B
 pub(crate) const UNWANTED_AUTHOR: &str = "events of this author are not wanted here";
 
 /// Thing that a rule is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(into = "SubjectText", try_from = "SubjectText")]
 pub enum Subject {
     /// The events of an author.
     Author(Pubkey),
@@ -65,7 +73,7 @@ pub enum Verdict {
 }
 
 /// A rule about a subject.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Rule {
     /// The decision.
     pub verdict: Verdict,
@@ -73,10 +81,22 @@ pub struct Rule {
     pub reason: String,
     /// Time of the decision, seconds since 1970.
     pub since: u64,
+    /// Last second of its validity, since 1970; `None` if it has no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
+}
+
+/// A subject as text.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct SubjectText {
+    #[serde(rename = "type")]
+    noun: String,
+    value: String,
 }
 
 /// Text of the information document (NIP-11) that the operator changes while the relay runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Text {
     /// The relay's name.
     Name,
@@ -136,6 +156,25 @@ pub enum RulesError {
         /// Advice for the operator.
         advice: &'static str,
     },
+    /// The audit log cannot be read or written.
+    #[error("failed to {doing} the audit log {path}: {source}; check its permissions, and the room on the disk")]
+    AuditLog {
+        /// Verb for the message.
+        doing: &'static str,
+        /// The file.
+        path: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The audit log has no entry of this number.
+    #[error("the audit log has no entry {0}; list them with `birdhouse ctl audit`")]
+    NoEntry(u64),
+    /// An entry of the audit log cannot be undone.
+    #[error("entry {0} of the audit log cannot be undone: it has no opposite, or something changed the same since")]
+    NotUndoable(u64),
+    /// A rule would be over already.
+    #[error("failed to make a rule: it would end in the past; give a later time")]
+    Over,
     /// The file is damaged.
     #[error(
         "failed to read the rules in {path}: {cause}; restore the file from a backup, or move it away to start without \
@@ -179,13 +218,17 @@ impl Rules {
 
     /// Returns all rules: authors, events, kinds and clients, each in the order of their time.
     pub fn list(&self) -> Vec<(Subject, &Rule)> {
+        let mut all: Vec<_> = self.each().collect();
+        all.sort_by_cached_key(|(subject, rule)| (subject.noun(), rule.since, subject.to_string()));
+        all
+    }
+
+    fn each(&self) -> impl Iterator<Item = (Subject, &Rule)> {
         let authors = self.authors.iter().map(|(key, rule)| (Subject::Author(*key), rule));
         let events = self.events.iter().map(|(id, rule)| (Subject::Event(*id), rule));
         let kinds = self.kinds.iter().map(|(kind, rule)| (Subject::Kind(*kind), rule));
         let clients = self.clients.iter().map(|(network, rule)| (Subject::Client(*network), rule));
-        let mut all: Vec<_> = authors.chain(events).chain(kinds).chain(clients).collect();
-        all.sort_by_cached_key(|(subject, rule)| (subject.noun(), rule.since, subject.to_string()));
-        all
+        authors.chain(events).chain(kinds).chain(clients)
     }
 
     /// Returns the rule about a subject.
@@ -246,22 +289,24 @@ impl Rules {
             Change::Decide(subject, rule) => {
                 check_text(&rule.reason)?;
                 check_network(*subject, rule.verdict)?;
-                let is_same = |old: &Rule| (old.verdict, &old.reason) == (rule.verdict, &rule.reason);
+                if rule.is_over(rule.since) {
+                    return Err(RulesError::Over);
+                }
+                let is_same =
+                    |old: &Rule| (old.verdict, &old.reason, old.until) == (rule.verdict, &rule.reason, rule.until);
                 // Ignoring decides nothing: it takes the place of no rule that does.
                 let decides = |old: &Rule| rule.verdict == Verdict::Ignore && old.verdict != Verdict::Ignore;
                 if self.of(*subject).is_some_and(|old| is_same(old) || decides(old)) {
                     return Ok(None);
                 }
-                changed.insert(*subject, rule.clone());
-                if changed.len() > RULES_MAX {
-                    return Err(RulesError::TooMany);
-                }
+                changed.put(*subject, Some(rule.clone()));
+                changed.check_number()?;
             }
             Change::TakeBack(subject, verdict) => {
                 if self.of(*subject).is_none_or(|rule| rule.verdict != *verdict) {
                     return Ok(None);
                 }
-                changed.remove(*subject);
+                changed.put(*subject, None);
             }
             Change::Describe(which, text) => {
                 check_text(text)?;
@@ -283,13 +328,48 @@ impl Rules {
                 }
             }
         }
-        if let Some(Subject::Author(author)) = change.subject()
-            && !changed.is_member(&author)
-        {
-            changed.revoke_of(&author);
-            changed.roles.of_members.remove(&author);
-        }
         Ok(Some(changed))
+    }
+
+    /// Returns the rules after an action that undoes another one.
+    fn after(&self, deed: &Deed) -> Result<Self, RulesError> {
+        let mut changed = self.clone();
+        match deed {
+            Deed::Rule { subject, after, .. } => changed.put(*subject, after.clone()),
+            Deed::Text { which, after, .. } => changed.text_mut(*which).clone_from(after),
+            Deed::Revoked(code) => drop(changed.door.invites.remove(code)),
+            Deed::Invited(_) | Deed::Role(_) | Deed::Deleted(_) => unreachable!("they undo nothing"),
+        }
+        changed.check_number()?;
+        Ok(changed)
+    }
+
+    /// Returns the earliest end of a rule.
+    fn earliest_end(&self) -> Option<u64> {
+        self.each().filter_map(|(_, rule)| rule.until).min()
+    }
+
+    /// Returns subjects of rules whose time is over, at most this many.
+    fn due(&self, now: u64, most: usize) -> Vec<Subject> {
+        self.each().filter(|(_, rule)| rule.is_over(now)).map(|(subject, _)| subject).take(most).collect()
+    }
+
+    fn check_number(&self) -> Result<(), RulesError> {
+        if self.len() > RULES_MAX { Err(RulesError::TooMany) } else { Ok(()) }
+    }
+
+    /// Replaces the rule about a subject. An author that is no member any more loses its invites and roles.
+    fn put(&mut self, subject: Subject, rule: Option<Rule>) {
+        match rule {
+            Some(rule) => drop(self.insert(subject, rule)),
+            None => self.remove(subject),
+        }
+        if let Subject::Author(author) = subject
+            && !self.is_member(&author)
+        {
+            self.revoke_of(&author);
+            self.roles.of_members.remove(&author);
+        }
     }
 
     fn insert(&mut self, subject: Subject, rule: Rule) -> Option<Rule> {
@@ -319,13 +399,12 @@ impl Rules {
     }
 }
 
-impl Change {
-    /// Returns the subject of the rule that it makes or takes back.
-    fn subject(&self) -> Option<Subject> {
-        match self {
-            Self::Decide(subject, _) | Self::TakeBack(subject, _) => Some(*subject),
-            Self::Describe(..) | Self::Invite(_) | Self::Revoke(_) | Self::Role(_) => None,
-        }
+// === impl Rule ===
+
+impl Rule {
+    /// Returns true once its time is over.
+    fn is_over(&self, now: u64) -> bool {
+        self.until.is_some_and(|until| until < now)
     }
 }
 
@@ -383,6 +462,28 @@ impl Subject {
     /// Returns the client of an address.
     pub fn client(address: IpAddr) -> Self {
         Self::Client(address.to_canonical().into())
+    }
+}
+
+impl From<Subject> for SubjectText {
+    fn from(subject: Subject) -> Self {
+        Self { noun: subject.noun().to_owned(), value: subject.to_string() }
+    }
+}
+
+impl TryFrom<SubjectText> for Subject {
+    type Error = &'static str;
+
+    fn try_from(SubjectText { noun, value }: SubjectText) -> Result<Self, Self::Error> {
+        let client = || value.parse().map(Self::client).or_else(|_| value.parse().map(Self::clients));
+        let subject = match noun.as_str() {
+            "author" => Pubkey::parse(&value).map(Self::Author),
+            "event" => EventId::parse(&value).map(Self::Event),
+            "kind" => value.parse().ok().map(|kind| Self::Kind(Kind(kind))),
+            "client" => client().ok(),
+            _ => None,
+        };
+        subject.ok_or("it names no subject")
     }
 }
 

@@ -43,6 +43,18 @@ pub enum RoleChange {
     Unassign(Pubkey, String),
 }
 
+impl std::fmt::Display for RoleChange {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Create(role) => write!(out, "made the role {}", role.id),
+            Self::Edit(role) => write!(out, "changed the role {}", role.id),
+            Self::Delete(id) => write!(out, "deleted the role {id}"),
+            Self::Assign(member, id) => write!(out, "gave the role {id} to {member}"),
+            Self::Unassign(member, id) => write!(out, "took the role {id} from {member}"),
+        }
+    }
+}
+
 /// Failure of a change of the roles.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
@@ -150,7 +162,7 @@ mod tests {
     use birdhouse_events::Keys;
 
     use super::*;
-    use crate::rules::{Change, Rule, RuleBook, Subject, Verdict};
+    use crate::rules::{Actor, Change, Rule, RuleBook, Subject, Verdict};
 
     fn author(number: u8) -> Pubkey {
         Keys::from_secret([number; 32]).unwrap().pubkey()
@@ -161,13 +173,13 @@ mod tests {
     }
 
     fn decide(book: &RuleBook, of: u8, verdict: Verdict) {
-        let rule = Rule { verdict, reason: String::new(), since: 7 };
-        book.change(&Change::Decide(Subject::Author(author(of)), rule)).unwrap();
+        let rule = Rule { verdict, reason: String::new(), since: 7, until: None };
+        book.change(&Change::Decide(Subject::Author(author(of)), rule), Actor::Ctl).unwrap();
     }
 
     /// Returns the effect of a change: whether there is one, or why it fails.
     fn change(book: &RuleBook, change: RoleChange) -> Result<bool, String> {
-        book.change(&Change::Role(change)).map(|done| done.is_changed).map_err(|error| error.to_string())
+        book.change(&Change::Role(change), Actor::Ctl).map(|done| done.is_changed).map_err(|error| error.to_string())
     }
 
     fn roles_of(book: &RuleBook, of: u8) -> Vec<String> {

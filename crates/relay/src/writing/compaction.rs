@@ -10,7 +10,7 @@ use tracing::{error, info};
 
 use crate::clock::now;
 use crate::worker::{Heartbeat, Retry, Worker};
-use crate::writing::retaining::{CurrentRules, Retaining};
+use crate::writing::retaining::Retaining;
 
 /// Time between two checks when there is nothing to do.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -18,8 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(1);
 
 /// Starts the thread.
-pub(crate) fn start(events: Arc<Events>, rules: Arc<CurrentRules>, beat: Heartbeat) -> Worker {
-    let mut retaining = Retaining::new(rules, Instant::now());
+pub(crate) fn start(events: Arc<Events>, mut retaining: Retaining, beat: Heartbeat) -> Worker {
     Worker::start("compaction", move |wait| run(&events, &mut retaining, &beat, wait))
 }
 

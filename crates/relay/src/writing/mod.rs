@@ -16,4 +16,4 @@ pub(crate) use self::gathering::Gathering;
 pub(crate) use self::health::Threads;
 pub use self::health::{Health, Storing};
 pub(crate) use self::ingest::{Depot, Destination, EventReservation, Ingest, Submission};
-pub(crate) use self::retaining::CurrentRules;
+pub(crate) use self::retaining::{CurrentRules, Retaining};

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use birdhouse_events::{Error, Events, Retention, Sweep};
 use parking_lot::RwLock;
-use tracing::info;
+use tracing::{info, warn};
+
+use crate::rules::RuleBook;
 
 /// Least time between the starts of two sweeps.
 const SWEEP_EACH: Duration = Duration::from_mins(10);
@@ -17,8 +19,10 @@ const REST: u32 = 20;
 pub(crate) struct CurrentRules(RwLock<Arc<Retention>>);
 
 /// The rules of the sweep that is under way, and the sweep.
-pub(super) struct Retaining {
+pub(crate) struct Retaining {
     current: Arc<CurrentRules>,
+    /// Keeps the audit log.
+    book: Arc<RuleBook>,
     rules: Arc<Retention>,
     sweep: Sweep,
     /// Time that the sweep has worked.
@@ -48,10 +52,10 @@ impl CurrentRules {
 
 impl Retaining {
     /// Begins the first sweep.
-    pub(super) fn new(current: Arc<CurrentRules>, now: Instant) -> Self {
+    pub(crate) fn new(current: Arc<CurrentRules>, book: Arc<RuleBook>, now: Instant) -> Self {
         let rules = current.get();
         let (sweep, is_over) = (Sweep::new(&rules), !rules.is_some());
-        Self { current, rules, sweep, worked: Duration::ZERO, began: now, is_over }
+        Self { current, book, rules, sweep, worked: Duration::ZERO, began: now, is_over }
     }
 
     /// Takes a step of a sweep that is due at `now`, which is `seconds` since 1970. Returns true if there are more. New
@@ -59,7 +63,10 @@ impl Retaining {
     pub(super) fn step(&mut self, events: &Events, seconds: u32, now: Instant) -> Result<bool, Error> {
         let is_changed = !Arc::ptr_eq(&self.rules, &self.current.get());
         if is_changed || self.is_over && self.rules.is_some() && now >= self.next() {
-            *self = Self::new(Arc::clone(&self.current), now);
+            if !self.is_over {
+                self.enter();
+            }
+            *self = Self::new(Arc::clone(&self.current), Arc::clone(&self.book), now);
         }
         if self.is_over {
             return Ok(false);
@@ -67,10 +74,23 @@ impl Retaining {
         let is_more = events.retain(&self.rules, &mut self.sweep, seconds);
         self.worked += now.elapsed();
         self.is_over = matches!(is_more, Ok(false));
-        if self.is_over && self.sweep.deleted() > 0 {
-            info!(events = self.sweep.deleted(), "deleted events that the retention rules do not keep");
+        if self.is_over {
+            self.enter();
         }
         is_more
+    }
+
+    /// Adds what the sweep has deleted to the logs.
+    fn enter(&self) {
+        let events = self.sweep.deleted();
+        if events == 0 {
+            return;
+        }
+        info!(events, "deleted events that the retention rules do not keep");
+        let by_rule = self.sweep.judged().iter().map(|judged| judged.unkept.events).collect();
+        if let Err(error) = self.book.enter_deletion(by_rule) {
+            warn!(%error, "the audit log lacks what the retention rules have deleted");
+        }
     }
 
     /// Returns the start of the next sweep.
@@ -87,6 +107,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::rules::{Actor, Deed};
 
     /// A time after which every sweep of this test is due again.
     const LATER: Duration = Duration::from_hours(1);
@@ -111,7 +132,7 @@ mod tests {
     fn new_rules_begin_a_sweep_at_once() {
         let folder = TempDir::new().unwrap();
         let (events, began, rules) = (events(&folder), Instant::now(), current(Vec::new()));
-        let mut retaining = Retaining::new(Arc::clone(&rules), began);
+        let mut retaining = Retaining::new(Arc::clone(&rules), Arc::new(RuleBook::in_memory()), began);
         assert!(!retaining.step(&events, 1100, began).unwrap());
         rules.set(Retention(vec![RetentionRule { seconds: Some(100), ..RetentionRule::default() }]));
         while retaining.step(&events, 1100, began).unwrap() {}
@@ -125,17 +146,20 @@ mod tests {
     fn sweeps_follow_each_other_after_a_rest() {
         let folder = TempDir::new().unwrap();
         let events = events(&folder);
-        let began = Instant::now();
+        let (book, began) = (Arc::new(RuleBook::in_memory()), Instant::now());
         let rules = current(vec![RetentionRule { seconds: Some(100), ..RetentionRule::default() }]);
-        let mut retaining = Retaining::new(rules, began);
+        let mut retaining = Retaining::new(rules, Arc::clone(&book), began);
         while retaining.step(&events, 1100, began).unwrap() {}
         assert_eq!(events.live_events(), 1);
         assert!(!retaining.step(&events, 2100, began + Duration::from_mins(1)).unwrap());
         assert_eq!(events.live_events(), 1, "it rests");
         while retaining.step(&events, 2100, began + LATER).unwrap() {}
         assert_eq!(events.live_events(), 0);
+        let entries = book.audit().unwrap();
+        let deeds: Vec<_> = entries.iter().map(|one| (one.entry.actor, &one.entry.deed)).collect();
+        assert_eq!(deeds, [(Actor::Retention, &Deed::Deleted(vec![1])); 2], "each sweep that deletes has an entry");
 
-        let mut none = Retaining::new(current(Vec::new()), began);
+        let mut none = Retaining::new(current(Vec::new()), Arc::new(RuleBook::in_memory()), began);
         assert!(!none.step(&events, 2100, began).unwrap() && !none.step(&events, 2100, began + LATER).unwrap());
     }
 }

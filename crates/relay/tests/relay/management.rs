@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use birdhouse_events::{EventsOptions, Kind, SearchStorage, Tag, Timestamp, UnsignedEvent, hex};
-use birdhouse_relay::{Change, Lists, Members, MembersAlone, Policy, Relay, Rule, Settings, Subject, Verdict};
+use birdhouse_relay::{Actor, Change, Lists, Members, MembersAlone, Policy, Relay, Rule, Settings, Subject, Verdict};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -181,6 +181,47 @@ async fn a_blocked_address_is_disconnected_at_once_even_if_it_reads_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_ban_for_a_time_ends_by_itself_and_the_log_names_the_admin() {
+    let app = App::start(managed()).await;
+    let mut client = app.client().await;
+    client.store(&event(1, 1, 1, &[])).await;
+    let (author, id) = (keys(1).pubkey().to_string(), event(1, 1, 1, &[]).id.to_string());
+    let (soon, later) = (now() + 6, now() + 3600);
+    assert_eq!(call(&app, "banpubkey", json!([author, "spam", soon])).await, true);
+    assert_eq!(call(&app, "banevent", json!([id, null, later.to_string()])).await, true);
+    assert_eq!(call(&app, "blockip", json!(["203.0.113.0/24", "scans", soon])).await, true);
+    let banned = json!([{ "pubkey": author, "reason": "spam", "until": soon }]);
+    assert_eq!(call(&app, "listbannedpubkeys", json!([])).await, banned);
+    let listed = json!([{ "id": id, "reason": "", "until": later }]);
+    assert_eq!(call(&app, "listbannedevents", json!([])).await, listed);
+    assert!(client.publish(&event(1, 1, 2, &[])).await.1.starts_with("blocked: "));
+    assert_eq!(app.client_at("203.0.113.7").await.err(), Some(403));
+    for (until, why) in
+        [(json!(now() - 1), "in the past"), (json!("tomorrow"), "number of seconds"), (json!(-5), "number")]
+    {
+        let body = json!({ "method": "banpubkey", "params": [author, "", until] }).to_string();
+        let (_, _, answer) = post(&app, ADMIN, &body).await;
+        assert!(answer["error"].as_str().is_some_and(|error| error.contains(why)), "{answer}");
+    }
+
+    app.until("the bans have ended", || app.relay.rule_book().current().len() == 1).await;
+    assert!(now() > soon, "not before their last second was over");
+    assert_eq!(call(&app, "listbannedpubkeys", json!([])).await, json!([]));
+    assert_eq!(call(&app, "listblockedips", json!([])).await, json!([]));
+    app.client_at("203.0.113.7").await.unwrap();
+    client.store(&event(1, 1, 2, &[])).await;
+    assert_eq!(client.count(json!({ "authors": [author] })).await, 1, "the event is banned for longer");
+    let log = tokio::task::block_in_place(|| app.relay.rule_book().audit()).unwrap();
+    let actors: Vec<_> = log.iter().map(|one| (one.entry.number, one.entry.actor, one.is_undoable)).collect();
+    let admin = Actor::Admin(keys(ADMIN).pubkey());
+    assert_eq!(
+        actors,
+        [(5, Actor::Expiry, false), (4, Actor::Expiry, false), (3, admin, false), (2, admin, true), (1, admin, false),]
+    );
+    assert!(log[2..].iter().any(|one| one.entry.number == 1 && matches!(one.ended_by, Some(4 | 5))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_recorded_ban_does_not_come_back_after_it_was_taken_back() {
     let app = App::start(managed()).await;
     let author = keys(1).pubkey().to_string();
@@ -245,8 +286,14 @@ async fn rules_hide_events_from_searches_and_from_synchronisation() {
         client.store(&event(1 + u8::from(second % 2 == 1), 1, second, &[])).await;
     }
     let relay: &Arc<Relay> = &app.relay;
-    let rule = Rule { verdict: Verdict::Ban, reason: String::new(), since: 0 };
-    assert!(relay.rule_book().change(&Change::Decide(Subject::Author(keys(1).pubkey()), rule)).unwrap().is_changed);
+    let rule = Rule { verdict: Verdict::Ban, reason: String::new(), since: 0, until: None };
+    assert!(
+        relay
+            .rule_book()
+            .change(&Change::Decide(Subject::Author(keys(1).pubkey()), rule), Actor::Ctl)
+            .unwrap()
+            .is_changed
+    );
     assert_eq!(client.stored(&[json!({ "search": "0" })]).await, [""; 0]);
     assert_eq!(client.stored(&[json!({ "search": "1" })]).await.len(), 1);
     let (_, lacking) = compare(&mut client, &json!({}), std::iter::empty()).await;

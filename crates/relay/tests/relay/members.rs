@@ -8,7 +8,8 @@ use birdhouse_clients::Rate;
 use birdhouse_events::{Filter, Kind, Rejection, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_net::{Proxy, Transport};
 use birdhouse_relay::{
-    Change, Exchange, Limits, Members, MembersAlone, Policy, Relay, Rule, RuleBook, Settings, Subject, Taken, Verdict,
+    Actor, Change, Exchange, Limits, Members, MembersAlone, Policy, Relay, Rule, RuleBook, Settings, Subject, Taken,
+    Verdict,
 };
 use futures_util::StreamExt as _;
 use nostr_sdk::JsonUtil as _;
@@ -75,13 +76,13 @@ fn leave(author: u8) -> VerifiedEvent {
 
 /// Makes an author a member, or bans it.
 fn decide(app: &App, author: u8, verdict: Verdict) {
-    let rule = Rule { verdict, reason: String::new(), since: now() };
+    let rule = Rule { verdict, reason: String::new(), since: now(), until: None };
     let change = Change::Decide(Subject::Author(keys(author).pubkey()), rule);
-    tokio::task::block_in_place(|| app.relay.rule_book().change(&change)).unwrap();
+    tokio::task::block_in_place(|| app.relay.rule_book().change(&change, Actor::Ctl)).unwrap();
 }
 
 fn code_of_operator(app: &App) -> String {
-    tokio::task::block_in_place(|| app.relay.invite(1, 3600)).unwrap().code
+    tokio::task::block_in_place(|| app.relay.invite(1, 3600, Actor::Ctl)).unwrap().code
 }
 
 /// Asks for an invite: the code, or the reason why there is none.
@@ -139,7 +140,7 @@ async fn without_members_the_kinds_are_as_others_and_the_nip_is_not_listed() {
     client.store(&join).await;
     assert_eq!(watcher.hear().await[2]["id"], join.id.to_string(), "an ephemeral event");
     client.store(&event(1, MEMBERS, 1, &[&["member", &keys(1).pubkey().to_string()]])).await;
-    assert!(app.relay.invite(1, 60).unwrap_err().contains("relay-members"));
+    assert!(app.relay.invite(1, 60, Actor::Ctl).unwrap_err().contains("relay-members"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -346,7 +347,7 @@ async fn where_reading_is_for_members_others_get_nothing_and_those_who_leave_are
     decide(&app, 3, Verdict::Ban);
     assert_eq!(closed(&mut banned).await, cut_off);
     let taken_back = Change::TakeBack(Subject::Author(keys(4).pubkey()), Verdict::Allow);
-    let changed = tokio::task::block_in_place(|| app.relay.rule_book().change(&taken_back)).unwrap();
+    let changed = tokio::task::block_in_place(|| app.relay.rule_book().change(&taken_back, Actor::Ctl)).unwrap();
     assert_eq!(changed.disconnected, 1);
     assert_eq!(closed(&mut removed).await, cut_off);
     assert_eq!(member.count(json!({ "kinds": [1] })).await, 1, "the others stay");
@@ -384,11 +385,11 @@ async fn what_changed_while_the_relay_was_away_is_published_at_its_next_start() 
     };
     let code = {
         let relay = start();
-        tokio::task::block_in_place(|| relay.invite(1, 3600)).unwrap().code
+        tokio::task::block_in_place(|| relay.invite(1, 3600, Actor::Ctl)).unwrap().code
     };
     let rules = RuleBook::open(path.clone()).unwrap();
-    let rule = Rule { verdict: Verdict::Allow, reason: String::new(), since: now() };
-    rules.change(&Change::Decide(Subject::Author(keys(1).pubkey()), rule)).unwrap();
+    let rule = Rule { verdict: Verdict::Allow, reason: String::new(), since: now(), until: None };
+    rules.change(&Change::Decide(Subject::Author(keys(1).pubkey()), rule), Actor::Ctl).unwrap();
     let app = App::of(start(), Arc::clone(&events), events_folder, Transport::Ws, Proxy::Off).await;
     until_listed(&app, &[1]).await;
     let mut client = client_of(&app, 2).await;

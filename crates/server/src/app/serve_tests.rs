@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use birdhouse_clients::SlowKind;
 use birdhouse_dial::Refused;
 use birdhouse_net::{Certificate, ConnectionInfo, Transport};
-use birdhouse_relay::RuleBook;
+use birdhouse_relay::{Actor, RuleBook};
 use parking_lot::Mutex;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
@@ -137,7 +137,7 @@ fn control_of(service: Arc<dyn Service>, folder: &Path) -> Control {
 fn ctl_status_and_metrics_find_a_service_by_the_list_alone() {
     let folder = tempfile::tempdir().unwrap();
     let control = control_of(Arc::new(Toy::new(Transport::Tcp)), folder.path());
-    let ask = |command| match ctl::execute(&command, &control).unwrap() {
+    let ask = |command| match ctl::execute(&command, &control, Actor::Ctl).unwrap() {
         Answer::Ok(answer) => answer,
         Answer::Error(reason) => panic!("{reason}"),
     };
@@ -146,7 +146,7 @@ fn ctl_status_and_metrics_find_a_service_by_the_list_alone() {
     assert_eq!(found, [(&7.into(), &"Toy".into()), (&9.into(), &"Toy".into())]);
 
     assert_eq!(ask(ControlCommand::Disconnect { id: 7 })["disconnected"], 7);
-    let again = ctl::execute(&ControlCommand::Disconnect { id: 7 }, &control).unwrap();
+    let again = ctl::execute(&ControlCommand::Disconnect { id: 7 }, &control, Actor::Ctl).unwrap();
     assert!(matches!(again, Answer::Error(reason) if reason.contains("no connection has the id 7")));
 
     let protocol = &ask(ControlCommand::Status)["protocols"][0];

@@ -2,8 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
+use birdhouse_clients::Bound as _;
 use birdhouse_events::{EventId, Kind};
 use birdhouse_mirror::Purpose;
 use birdhouse_relay::Subject;
@@ -39,7 +41,7 @@ pub(crate) enum ControlCommand {
     /// Follow the node through a reorg that is deeper than the setting `reorg-depth-max` allows.
     AcceptReorg,
     /// Ban a client from all listeners, or an author, an event or a kind of events from the relay.
-    Ban(Decided),
+    Ban(Banned),
     /// Take a ban back.
     Unban(Named),
     /// Allow a client of a banned network, or an author, an event or a kind, whatever the lists of the settings say.
@@ -52,6 +54,17 @@ pub(crate) enum ControlCommand {
     Unignore(Named),
     /// List everything that is banned, allowed or ignored by these commands and over HTTP (NIP-86).
     Banned,
+    /// Show the audit log, the newest entries first: who changed which rule, when, for which reason, and what ended it.
+    Audit {
+        /// Entries at most.
+        #[arg(long, default_value_t = 100)]
+        count: usize,
+    },
+    /// Undo the change of an entry of the audit log.
+    Undo {
+        /// Its number, from `audit`.
+        number: u64,
+    },
     /// List the members of the relay (NIP-43): the authors that are allowed. `allow author` adds one, `unallow author`
     /// removes one.
     Members,
@@ -184,6 +197,27 @@ pub(crate) struct Decided {
     #[arg(long, default_value = "")]
     #[serde(default)]
     pub(crate) reason: String,
+}
+
+/// A ban.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
+pub(crate) struct Banned {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) decided: Decided,
+    /// Time after which it ends by itself, like `12h` or `7d`; without it, it lasts until `unban`.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    #[serde(default)]
+    pub(crate) seconds: Option<u64>,
+}
+
+/// Returns the seconds of a time like `7 d`.
+///
+/// # Errors
+/// It is no time.
+pub(crate) fn time(text: &str) -> Result<u64, String> {
+    let time = Duration::from_text(text).map(|time| time.as_secs()).filter(|seconds| *seconds > 0);
+    time.ok_or_else(|| format!("expected {} of at least a second", Duration::expected()))
 }
 
 impl Named {

@@ -34,7 +34,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 pub(crate) use self::command::{Command, CommandLine, Given, MigrateCommand, WatchCommand};
-pub(crate) use self::control::{ControlCommand, Decided, Named, SyncRequest};
+pub(crate) use self::control::{Banned, ControlCommand, Decided, Named, SyncRequest, time};
 pub(crate) use self::example::example;
 use self::located::Located;
 pub(crate) use self::moment::Moment;

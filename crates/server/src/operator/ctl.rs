@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result, anyhow};
 use birdhouse_events::Explanation;
-use birdhouse_relay::Verdict;
+use birdhouse_relay::{Actor, Verdict};
 use nix::sys::stat::{Mode, fchmod};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -20,12 +20,12 @@ use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::config::{ControlCommand, Decided};
+use crate::config::{Banned, ControlCommand, Decided};
 use crate::index::Pruner;
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::stores::Pace;
-use crate::operator::{accept, connections, exchange, members, reports, retention, rules, status, watch};
+use crate::operator::{accept, audit, connections, exchange, members, reports, retention, rules, status, watch};
 use crate::process::users::OtherUser;
 
 /// Concurrent connections; further ones wait to be accepted.
@@ -143,7 +143,9 @@ async fn serve_connection(mut socket: UnixStream, control: &Control) -> Result<(
             let exchanged = exchange(command, control, &mut reader, &mut writer).await;
             exchanged.map_or_else(|error| Answer::Error(format!("{error:#}")), Answer::Ok)
         }
-        Ok(command) => execute(command, control).unwrap_or_else(|error| Answer::Error(format!("{error:#}"))),
+        Ok(command) => {
+            execute(command, control, Actor::Ctl).unwrap_or_else(|error| Answer::Error(format!("{error:#}")))
+        }
         Err(error) => Answer::Error(format!("failed to parse the command: {error}")),
     };
     let answer = serde_json::to_string(&answer)? + "\n";
@@ -195,8 +197,8 @@ pub(super) async fn at_length(work: impl FnOnce() -> Result<Value> + Send + 'sta
     answer.flatten().map_or_else(|error| Answer::Error(format!("{error:#}")), Answer::Ok)
 }
 
-/// Executes a command that takes a moment.
-pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Answer> {
+/// Executes a command that takes a moment, for the operator at one of the tools.
+pub(crate) fn execute(command: &ControlCommand, control: &Control, actor: Actor) -> Result<Answer> {
     Ok(match command {
         ControlCommand::Status => Answer::Ok(json!(status::status(control))),
         ControlCommand::Connections => Answer::Ok(connections::list(control).iter().map(Connection::to_json).collect()),
@@ -227,21 +229,26 @@ pub(crate) fn execute(command: &ControlCommand, control: &Control) -> Result<Ans
                 }
             }
         }
-        ControlCommand::Ban(Decided { subject, reason }) => {
-            Answer::Ok(rules::decide(control, subject, Verdict::Ban, reason)?)
+        ControlCommand::Ban(Banned { decided: Decided { subject, reason }, seconds }) => {
+            let rule = rules::rule(Verdict::Ban, reason, *seconds);
+            Answer::Ok(rules::decide(control, subject, rule, actor)?)
         }
-        ControlCommand::Unban(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Ban)?),
+        ControlCommand::Unban(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Ban, actor)?),
         ControlCommand::Allow(Decided { subject, reason }) => {
-            Answer::Ok(rules::decide(control, subject, Verdict::Allow, reason)?)
+            Answer::Ok(rules::decide(control, subject, rules::rule(Verdict::Allow, reason, None), actor)?)
         }
-        ControlCommand::Unallow(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Allow)?),
-        ControlCommand::Ignore(Decided { subject, reason }) => Answer::Ok(rules::ignore(control, subject, reason)?),
-        ControlCommand::Unignore(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Ignore)?),
+        ControlCommand::Unallow(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Allow, actor)?),
+        ControlCommand::Ignore(Decided { subject, reason }) => {
+            Answer::Ok(rules::ignore(control, subject, reason, actor)?)
+        }
+        ControlCommand::Unignore(subject) => Answer::Ok(rules::take_back(control, subject, Verdict::Ignore, actor)?),
         ControlCommand::Banned => Answer::Ok(rules::list(control)),
+        ControlCommand::Audit { count } => Answer::Ok(audit::list(control, *count)?),
+        ControlCommand::Undo { number } => Answer::Ok(audit::undo(control, *number, actor)?),
         ControlCommand::Members => Answer::Ok(members::list(control)),
         ControlCommand::Invites => Answer::Ok(members::invites(control)),
-        ControlCommand::Invite { uses, days } => Answer::Ok(members::invite(control, *uses, *days)?),
-        ControlCommand::Revoke { code } => Answer::Ok(members::revoke(control, code)?),
+        ControlCommand::Invite { uses, days } => Answer::Ok(members::invite(control, *uses, *days, actor)?),
+        ControlCommand::Revoke { code } => Answer::Ok(members::revoke(control, code, actor)?),
         ControlCommand::Reports => Answer::Ok(reports::list(control)?),
         ControlCommand::Watches | ControlCommand::Notices { .. } => match &control.watches {
             None => Answer::Error(watch::NO_INDEX.into()),

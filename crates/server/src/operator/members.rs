@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use birdhouse_net::offload;
-use birdhouse_relay::{Change, Invite, Member};
+use birdhouse_relay::{Actor, Change, Invite, Member};
 use serde_json::{Value, json};
 
 use crate::operator::control::Control;
@@ -32,16 +32,16 @@ pub(super) fn invites(control: &Control) -> Value {
 }
 
 /// Makes an invite.
-pub(super) fn invite(control: &Control, uses: u32, days: u32) -> Result<Value> {
+pub(super) fn invite(control: &Control, uses: u32, days: u32, actor: Actor) -> Result<Value> {
     let Some(relay) = &control.relay else { bail!(RELAY_IS_OFF) };
-    let invite = offload(|| relay.invite(uses, u64::from(days) * DAY)).map_err(|error| anyhow!(error))?;
+    let invite = offload(|| relay.invite(uses, u64::from(days) * DAY, actor)).map_err(|error| anyhow!(error))?;
     tracing::info!(uses, days, "made an invite for the operator");
     Ok(to_json(&invite))
 }
 
 /// Takes an invite back.
-pub(super) fn revoke(control: &Control, code: &str) -> Result<Value> {
-    if !offload(|| control.rules.change(&Change::Revoke(code.to_owned())))?.is_changed {
+pub(super) fn revoke(control: &Control, code: &str, actor: Actor) -> Result<Value> {
+    if !offload(|| control.rules.change(&Change::Revoke(code.to_owned()), actor))?.is_changed {
         bail!("no invite has this code; list them with `birdhouse ctl invites`");
     }
     tracing::info!("took an invite back for the operator");

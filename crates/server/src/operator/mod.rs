@@ -6,6 +6,7 @@
 mod accept;
 pub(crate) mod alarms;
 pub(crate) mod answer_text;
+mod audit;
 mod certificates;
 mod connections;
 mod control;

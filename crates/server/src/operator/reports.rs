@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::operator::control::Control;
 use crate::operator::rules::RELAY_IS_OFF;
+use crate::operator::shown::iso;
 
 /// Decisions on the page, the newest; `birdhouse ctl banned` lists all.
 const DECIDED_MAX: usize = 100;
@@ -34,9 +35,9 @@ pub(super) fn page(control: &Control, commands: Commands<'_>) -> String {
     let lines = reported(control).map(|all| all.into_iter().map(reported_line).collect::<Vec<_>>());
     let lines = lines.map_err(|error| format!("{error:#}"));
     let rules = control.rules.current();
-    let mut decided: Vec<_> = rules.list().into_iter().filter(|(subject, _)| named(*subject).is_some()).collect();
+    let mut decided = rules.list();
     decided.sort_by_key(|(_, rule)| std::cmp::Reverse(rule.since));
-    let decided: Vec<_> = decided.into_iter().take(DECIDED_MAX).filter_map(decided_line).collect();
+    let decided: Vec<_> = decided.into_iter().take(DECIDED_MAX).map(decided_line).collect();
     reports_page(&Reports {
         network: network.as_deref(),
         commands,
@@ -62,19 +63,12 @@ fn reported_line(one: Reported) -> ReportedLine {
     }
 }
 
-fn decided_line((subject, rule): (Subject, &Rule)) -> Option<DecidedLine> {
+fn decided_line((subject, rule): (Subject, &Rule)) -> DecidedLine {
     let decision = match rule.verdict {
         Verdict::Ban => Decision::Banned,
         Verdict::Allow => Decision::Allowed,
         Verdict::Ignore => Decision::Ignored,
     };
-    Some(DecidedLine { subject: named(subject)?, decision, reason: rule.reason.clone() })
-}
-
-/// Returns the name of an event or an author.
-fn named(subject: Subject) -> Option<Named> {
-    match subject {
-        Subject::Event(_) | Subject::Author(_) => Some(Named { noun: subject.noun(), value: subject.to_string() }),
-        Subject::Kind(_) | Subject::Client(_) => None,
-    }
+    let subject = Named { noun: subject.noun(), value: subject.to_string() };
+    DecidedLine { subject, decision, reason: rule.reason.clone(), until: rule.until.map(iso) }
 }

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use birdhouse_net::offload;
-use birdhouse_relay::{Change, Rule, Subject, Verdict};
+use birdhouse_relay::{Actor, Change, Rule, Subject, Verdict};
 use serde_json::{Value, json};
 
 use crate::config::Named;
@@ -13,33 +13,39 @@ use crate::operator::control::Control;
 /// Cause of the failure of a command that needs the relay.
 pub(super) const RELAY_IS_OFF: &str = "the relay is off; set --relay-addr";
 
+/// Returns a rule that begins now, and lasts this many seconds if they are given.
+pub(super) fn rule(verdict: Verdict, reason: &str, seconds: Option<u64>) -> Rule {
+    let since = now();
+    Rule { verdict, reason: reason.to_owned(), since, until: seconds.map(|seconds| since.saturating_add(seconds)) }
+}
+
 /// Makes a rule.
-pub(super) fn decide(control: &Control, named: &Named, verdict: Verdict, reason: &str) -> Result<Value> {
-    let rule = Rule { verdict, reason: reason.to_owned(), since: now() };
-    let subject = subject(control, named)?;
-    let changed = offload(|| control.rules.change(&Change::Decide(subject, rule)))?;
+pub(super) fn decide(control: &Control, named: &Named, rule: Rule, actor: Actor) -> Result<Value> {
+    let (subject, verdict, until) = (subject(control, named)?, rule.verdict, rule.until);
+    let changed = offload(|| control.rules.change(&Change::Decide(subject, rule), actor))?;
     tracing::info!(?verdict, r#type = subject.noun(), "made a rule for the operator");
     Ok(json!({
         "verdict": verdict,
         "type": subject.noun(),
         "value": subject.to_string(),
+        "until": until,
         "changed": changed.is_changed,
         "disconnected": changed.disconnected,
     }))
 }
 
 /// Makes a rule that ignores reports about an event or an author.
-pub(super) fn ignore(control: &Control, named: &Named, reason: &str) -> Result<Value> {
+pub(super) fn ignore(control: &Control, named: &Named, reason: &str, actor: Actor) -> Result<Value> {
     match named.parse()? {
-        Subject::Event(_) | Subject::Author(_) => decide(control, named, Verdict::Ignore, reason),
+        Subject::Event(_) | Subject::Author(_) => decide(control, named, rule(Verdict::Ignore, reason, None), actor),
         Subject::Kind(_) | Subject::Client(_) => bail!("only events and authors are reported"),
     }
 }
 
 /// Takes a rule back.
-pub(super) fn take_back(control: &Control, named: &Named, verdict: Verdict) -> Result<Value> {
+pub(super) fn take_back(control: &Control, named: &Named, verdict: Verdict, actor: Actor) -> Result<Value> {
     let subject = subject(control, named)?;
-    if !offload(|| control.rules.change(&Change::TakeBack(subject, verdict)))?.is_changed {
+    if !offload(|| control.rules.change(&Change::TakeBack(subject, verdict), actor))?.is_changed {
         let done = match verdict {
             Verdict::Ban => "banned",
             Verdict::Allow => "allowed",
@@ -61,6 +67,7 @@ pub(super) fn list(control: &Control) -> Value {
             "value": subject.to_string(),
             "reason": rule.reason,
             "since": rule.since,
+            "until": rule.until,
         })
     };
     rules.list().into_iter().map(line).collect()
@@ -75,7 +82,7 @@ fn subject(control: &Control, named: &Named) -> Result<Subject> {
 }
 
 /// Returns the seconds since 1970.
-#[expect(clippy::disallowed_methods, reason = "a rule says when it was made; nothing depends on it")]
+#[expect(clippy::disallowed_methods, reason = "the time of a rule, which the relay compares")]
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -20,6 +20,12 @@ pub(crate) struct Shown {
     pub(crate) warnings: Vec<String>,
 }
 
+/// Returns a time, in seconds since 1970, in ISO 8601.
+pub(super) fn iso(seconds: u64) -> String {
+    let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+    birdhouse_esplora::clock::iso(seconds).replace(".000Z", "Z")
+}
+
 /// Returns the public addresses that wallets type; WebSocket is for web pages.
 pub(crate) fn public_endpoints(hosts: &[PublicHost], network: bitcoin::Network) -> Vec<Endpoint> {
     let typed = hosts.iter().filter(|host| matches!(host.kind, Kind::Tcp | Kind::Tls));

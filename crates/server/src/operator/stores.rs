@@ -198,7 +198,8 @@ impl Stores {
         for (part, from, _) in &self.open {
             if done.parts.contains(part) {
                 let folder_of_part = from.strip_prefix(&self.data_dir).unwrap_or(from);
-                for file in [rules::FILE, relay_members::KEY] {
+                // The log last: an entry without its change is all that a change in between leaves.
+                for file in [rules::FILE, relay_members::KEY, birdhouse_relay::AUDIT_FILE] {
                     copy_if_present(&from.join(file), &folder.join(folder_of_part).join(file))?;
                 }
                 if *part == Part::Index {

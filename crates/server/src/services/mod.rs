@@ -25,7 +25,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use birdhouse_dial::Guard;
 use birdhouse_net::{Certificate, Connections, Reads};
-use birdhouse_relay::{Relay, RuleBook};
+use birdhouse_relay::{Ending, Relay, RuleBook};
 use birdhouse_watch::Watches;
 use bitcoin::Network;
 
@@ -48,6 +48,8 @@ pub(crate) struct Opened {
     pub(crate) relay: Option<relay::Opened>,
     /// The operator's rules.
     rules: Arc<RuleBook>,
+    /// Ends rules whose time is over, where no relay does.
+    _ending: Option<Ending>,
 }
 
 /// Values of the process that it lends to each of them.
@@ -76,18 +78,21 @@ impl Opened {
     /// Opens the services that the settings enable.
     pub(crate) fn open(options: &Options, index: Option<&Setup>) -> Result<Self> {
         let rules = Arc::new(rules::open(options, index)?);
+        let relay = relay::open(options, Arc::clone(&rules))?;
+        let ending = relay.is_none().then(|| Ending::start(&rules));
         Ok(Self {
             electrum: index.map(|setup| electrum::open(options, setup.network)).transpose()?,
-            relay: relay::open(options, Arc::clone(&rules))?,
+            relay,
             rest: rest::open(options)?,
             watch_api: watch_api::open(options)?,
             rules,
+            _ending: ending,
         })
     }
 
     /// Returns their bounds on connections.
     pub(crate) fn connection_bounds(&mut self) -> Vec<&mut usize> {
-        let Self { electrum, rest, relay, watch_api: _, rules: _ } = self;
+        let Self { electrum, rest, relay, watch_api: _, rules: _, _ending: _ } = self;
         let electrum = electrum.iter_mut().flat_map(electrum::Opened::connection_bounds);
         let relay = relay.iter_mut().map(relay::Opened::connections);
         electrum.chain(relay).chain(rest.iter_mut().map(rest::Opened::connections)).collect()
@@ -96,13 +101,13 @@ impl Opened {
     /// Returns the largest number of threads that their requests keep busy, beyond those that all share.
     pub(crate) fn blocking_threads(&self) -> usize {
         // The shared ones are for the others.
-        let Self { electrum: _, rest, relay: _, watch_api: _, rules: _ } = self;
+        let Self { electrum: _, rest, relay: _, watch_api: _, rules: _, _ending: _ } = self;
         rest.as_ref().map_or(0, rest::Opened::blocking_threads)
     }
 
     /// Binds them, and starts their tasks in the current runtime.
     pub(crate) async fn bind(&self, index: Option<&Arc<Setup>>, shared: &Shared) -> Result<Bound> {
-        let Self { electrum, rest, relay, watch_api, rules } = self;
+        let Self { electrum, rest, relay, watch_api, rules, _ending: _ } = self;
         rules.govern(&shared.connections);
         let electrum = match electrum.as_ref().zip(index) {
             None => None,

@@ -320,9 +320,36 @@ fn a_reported_event_is_banned_and_shown_again_from_the_dashboard() {
     assert_eq!(submit(&server, "unignore", &about).0, 200);
     assert_eq!(submit(&server, "ignore", "&type=kind&value=1").0, 409);
 
+    // For a time, of any type, and undone from the log.
+    assert_eq!(submit(&server, "ban", &format!("{about}&reason=%3Cb%3Espam&for=1+d")).0, 200);
+    assert_eq!(submit(&server, "ban", "&type=client&value=203.0.113.0%2F24&reason=&for=").0, 200);
+    assert_eq!(submit(&server, "ban", "&type=kind&value=7&for=soon").0, 400);
+    let page = server.get("/reports").body;
+    assert!(page.contains("banned until <time") && page.contains("203.0.113.0/24"), "{page}");
+    assert_eq!(count(&mut socket), 0);
+    let log = server.ctl_json(&["audit"]);
+    assert_eq!(
+        (&log[1]["actor"], &log[1]["reason"], &log[1]["undo"]),
+        (&json!("dashboard"), &json!("<b>spam"), &json!(true))
+    );
+    let page = server.get("/audit").body;
+    assert!(
+        page.contains("&lt;b&gt;spam") && page.contains("Undo entry 6") && !page.contains("Undo entry 1"),
+        "{page}"
+    );
+    assert_eq!(log[1]["id"], 5);
+    assert_eq!(submit(&server, "undo", "&number=5").0, 200);
+    assert_eq!(count(&mut socket), 1);
+    let (status, page) = submit(&server, "undo", "&number=5");
+    assert!(status == 409 && page.contains("cannot be undone") && page.contains("Back to the audit log"), "{page}");
+    assert_eq!(submit(&server, "undo", "&number=all").0, 400);
+    let page = server.get("/audit").body;
+    assert!(page.contains("href=\"#entry-7\"") && page.contains("by <span"), "{page}");
+
     let own = own(&server);
     let Some(mut inspection) = Inspection::start(&own, "DASHBOARD_PICTURES").unwrap() else { return };
     inspection.inspect("reports", |browser| browser.open(&format!("{own}/reports"))).unwrap();
+    inspection.inspect("audit", |browser| browser.open(&format!("{own}/audit"))).unwrap();
     let findings = inspection.finish();
     assert!(findings.is_empty(), "{findings:#?}");
 }

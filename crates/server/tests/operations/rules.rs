@@ -160,6 +160,9 @@ fn bans_of_clients_need_no_relay_and_are_kept_and_in_backups() {
     assert!(!is_served(&server));
     server.ctl_json(&["unban", "client", "127.0.0.1"]);
     assert!(is_served(&server));
+    server.ctl_json(&["ban", "client", "127.0.0.1", "--for", "1s"]);
+    server.until("the ban ends", || (server.ctl_json(&["audit"])[0]["action"] == "expire").then_some(()));
+    assert!(is_served(&server));
 }
 
 #[test]
@@ -190,5 +193,57 @@ fn a_backup_has_the_rules() {
     let copy = folder.path().join("copy");
     let (is_done, said) = server.run("backup", &[copy.to_str().unwrap()]);
     assert!(is_done, "{said}");
-    assert_eq!(fs::read(copy.join("relay/rules")).unwrap(), fs::read(server.dir().join("relay/rules")).unwrap());
+    for file in ["relay/rules", "relay/audit"] {
+        assert_eq!(fs::read(copy.join(file)).unwrap(), fs::read(server.dir().join(file)).unwrap());
+    }
+}
+
+#[test]
+fn a_ban_for_a_time_ends_also_while_the_server_is_killed_and_its_log_is_cut() {
+    let mut server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &[]);
+    let author = keys(1).pubkey().to_string();
+    let done = server.ctl_json(&["ban", "author", &author, "--reason", "spam", "--for", "8s"]);
+    server.ctl_json(&["ban", "kind", "7", "--for", "1 h"]);
+    let (is_done, said) = server.ctl(&["ban", "kind", "8", "--for", "soon"]);
+    assert!(!is_done && said.contains("expected a time like"), "{said}");
+    let listed = server.ctl_json(&["banned"]);
+    let until = done["until"].as_u64().unwrap();
+    assert_eq!((until, &listed[0]["until"]), (listed[0]["since"].as_u64().unwrap() + 8, &json!(until)));
+    assert!(!is_accepted(&server, 1));
+    let before = server.ctl_json(&["audit"]);
+    assert_eq!(
+        (&before[1]["actor"], &before[1]["action"], &before[1]["reason"]),
+        (&json!("ctl"), &json!("ban"), &json!("spam"))
+    );
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    let file = server.dir().join("relay/audit");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    // A kill amid the next entry.
+    let mut cut = fs::read(&file).unwrap();
+    cut.extend_from_slice(b"8f3a0c11 {\"number\":3,\"ti");
+    fs::write(&file, cut).unwrap();
+    std::thread::sleep(Duration::from_secs(10));
+    let server = Birdhouse::start_relay(server.into_dir(), &[]);
+    assert_eq!(server.ctl_json(&["banned"]).as_array().unwrap().len(), 1);
+    assert!(is_accepted(&server, 1), "it was over before the start");
+    let log = server.ctl_json(&["audit"]);
+    assert_eq!((log.as_array().unwrap().len(), &log[1], &log[2]["ended_by"]), (3, &before[0], &json!(3)));
+    assert_eq!(
+        (&log[0]["actor"], &log[0]["action"], &log[0]["value"]),
+        (&json!("expiry"), &json!("expire"), &json!(author))
+    );
+
+    assert_eq!(server.ctl_json(&["undo", "2"])["undone"], 2);
+    assert_eq!(server.ctl_json(&["banned"]), json!([]));
+    assert_eq!(server.ctl_json(&["undo", "4"])["undone"], 4, "the undoing itself");
+    assert_eq!(server.ctl_json(&["banned"])[0]["until"], listed[1]["until"]);
+    for (number, why) in [("2", "cannot be undone"), ("77", "no entry 77")] {
+        let (is_done, said) = server.ctl(&["undo", number]);
+        assert!(!is_done && said.contains(why), "{said}");
+    }
+    let newest = server.ctl_json(&["audit", "--count", "1"]);
+    assert_eq!((newest.as_array().unwrap().len(), &newest[0]["id"]), (1, &json!(5)));
+    let (_, table) = server.ctl(&["audit"]);
+    assert!(table.starts_with("type    value"), "{table}");
 }

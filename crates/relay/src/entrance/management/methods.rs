@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::clock::now;
 use crate::relay::Relay;
-use crate::rules::{Change, Role, RoleChange, Rule, Subject, Text, Verdict};
+use crate::rules::{Actor, Change, Role, RoleChange, Rule, Subject, Text, Verdict};
 
 /// Result of a method, or the reason for the admin why there is none.
 type Outcome = Result<Value, String>;
@@ -17,33 +17,34 @@ type Method = fn(&Admin<'_>, &[Value]) -> Outcome;
 /// An admin's request.
 pub(super) struct Admin<'a> {
     pub(super) relay: &'a Relay,
+    pub(super) key: Pubkey,
     /// The address that it came from.
     pub(super) address: IpAddr,
 }
 
 /// All methods but the one that lists them.
 const METHODS: &[(&str, Method)] = &[
-    ("banpubkey", |admin, params| decide(admin, author(params)?, Verdict::Ban, params)),
+    ("banpubkey", |admin, params| ban(admin, author(params)?, params)),
     ("unbanpubkey", |admin, params| take_back(admin, author(params)?, Verdict::Ban)),
     ("listbannedpubkeys", |admin, _| Ok(listed(admin, "author", Verdict::Ban, "pubkey"))),
-    ("allowpubkey", |admin, params| decide(admin, author(params)?, Verdict::Allow, params)),
+    ("allowpubkey", |admin, params| allow(admin, author(params)?, params)),
     ("unallowpubkey", |admin, params| take_back(admin, author(params)?, Verdict::Allow)),
     ("listallowedpubkeys", |admin, _| Ok(listed(admin, "author", Verdict::Allow, "pubkey"))),
-    ("banevent", |admin, params| decide(admin, event(params)?, Verdict::Ban, params)),
+    ("banevent", |admin, params| ban(admin, event(params)?, params)),
     ("unbanevent", |admin, params| take_back(admin, event(params)?, Verdict::Ban)),
     ("listbannedevents", |admin, _| Ok(listed(admin, "event", Verdict::Ban, "id"))),
-    ("allowevent", |admin, params| decide(admin, event(params)?, Verdict::Allow, params)),
+    ("allowevent", |admin, params| allow(admin, event(params)?, params)),
     ("unallowevent", |admin, params| take_back(admin, event(params)?, Verdict::Allow)),
     ("listallowedevents", |admin, _| Ok(listed(admin, "event", Verdict::Allow, "id"))),
     ("listeventsneedingmoderation", |admin, _| reported(admin)),
     ("changerelayname", |admin, params| describe(admin, Text::Name, params)),
     ("changerelaydescription", |admin, params| describe(admin, Text::Description, params)),
     ("changerelayicon", |admin, params| describe(admin, Text::Icon, params)),
-    ("allowkind", |admin, params| decide(admin, kind(params)?, Verdict::Allow, params)),
-    ("disallowkind", |admin, params| decide(admin, kind(params)?, Verdict::Ban, params)),
+    ("allowkind", |admin, params| allow(admin, kind(params)?, params)),
+    ("disallowkind", |admin, params| ban(admin, kind(params)?, params)),
     ("listallowedkinds", |admin, _| Ok(listed_kinds(admin, Verdict::Allow))),
     ("listdisallowedkinds", |admin, _| Ok(listed_kinds(admin, Verdict::Ban))),
-    ("blockip", |admin, params| decide(admin, other_clients(admin, params)?, Verdict::Ban, params)),
+    ("blockip", |admin, params| ban(admin, other_clients(admin, params)?, params)),
     ("unblockip", |admin, params| take_back(admin, client(params)?, Verdict::Ban)),
     ("listblockedips", |admin, _| Ok(listed(admin, "client", Verdict::Ban, "ip"))),
 ];
@@ -77,12 +78,26 @@ fn methods(admin: &Admin<'_>) -> impl Iterator<Item = &'static (&'static str, Me
     METHODS.iter().chain(of_roles)
 }
 
-fn decide(admin: &Admin<'_>, subject: Subject, verdict: Verdict, params: &[Value]) -> Outcome {
-    let reason = match params.get(1) {
+/// Bans a subject for the reason of the second parameter, until the time of the third; both may be absent.
+fn ban(admin: &Admin<'_>, subject: Subject, params: &[Value]) -> Outcome {
+    let until = number(params.get(2), "the end is a number of seconds since 1970")?;
+    let since = now().into();
+    change(admin, &Change::Decide(subject, Rule { verdict: Verdict::Ban, reason: reason(params)?, since, until }))
+}
+
+fn allow(admin: &Admin<'_>, subject: Subject, params: &[Value]) -> Outcome {
+    let since = now().into();
+    change(
+        admin,
+        &Change::Decide(subject, Rule { verdict: Verdict::Allow, reason: reason(params)?, since, until: None }),
+    )
+}
+
+fn reason(params: &[Value]) -> Result<String, String> {
+    Ok(match params.get(1) {
         None | Some(Value::Null) => String::new(),
         Some(reason) => reason.as_str().ok_or("the reason is a text")?.to_owned(),
-    };
-    change(admin, &Change::Decide(subject, Rule { verdict, reason, since: now().into() }))
+    })
 }
 
 fn take_back(admin: &Admin<'_>, subject: Subject, verdict: Verdict) -> Outcome {
@@ -95,13 +110,25 @@ fn describe(admin: &Admin<'_>, which: Text, params: &[Value]) -> Outcome {
 }
 
 fn change(admin: &Admin<'_>, change: &Change) -> Outcome {
-    admin.relay.rule_book().change(change).map(|_| json!(true)).map_err(|error| error.to_string())
+    admin
+        .relay
+        .rule_book()
+        .change(change, Actor::Admin(admin.key))
+        .map(|_| json!(true))
+        .map_err(|error| error.to_string())
 }
 
 fn listed(admin: &Admin<'_>, noun: &str, verdict: Verdict, key: &str) -> Value {
     let rules = admin.relay.rules();
     let listed = rules.list().into_iter().filter(|(subject, rule)| subject.noun() == noun && rule.verdict == verdict);
-    listed.map(|(subject, rule)| json!({ key: subject.to_string(), "reason": rule.reason })).collect()
+    let line = |(subject, rule): (Subject, &Rule)| {
+        let mut line = json!({ key: subject.to_string(), "reason": rule.reason });
+        if let Some(until) = rule.until {
+            line["until"] = until.into();
+        }
+        line
+    };
+    listed.map(line).collect()
 }
 
 /// Lists the events that others have reported and that no rule decides on.

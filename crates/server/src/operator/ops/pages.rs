@@ -4,6 +4,7 @@ use birdhouse_dashboard::{
     Commands, ConnectionLine, Control as ControlPage, FormPage, Outcome, SCRIPT, control_page, outcome_page,
     refusal_page, status_page,
 };
+use birdhouse_relay::Actor;
 use birdhouse_web::{ICON, STYLE};
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
@@ -15,11 +16,11 @@ use super::form::field;
 use super::guard::Guard;
 use super::response::response;
 use super::wallets::{Order, Wallets};
-use crate::config::{ControlCommand, Decided, Named, Switch};
+use crate::config::{Banned, ControlCommand, Decided, Named, Switch, time};
 use crate::operator::connections::Connection;
 use crate::operator::control::Control;
 use crate::operator::ctl::Answer;
-use crate::operator::{answer_text, connections, ctl, reports, status, watch};
+use crate::operator::{answer_text, audit, connections, ctl, reports, status, watch};
 use crate::sockets::protocols::WATCH_API;
 
 /// Connections on the page; `birdhouse ctl connections` lists all.
@@ -77,6 +78,7 @@ impl Dashboard {
             "/reports" if control.relay.is_some() => {
                 |this, control| reports::page(control, this.commands_of(this.commands))
             }
+            "/audit" => |this, control| audit::page(control, this.commands_of(this.commands)),
             "/watches" if control.watches.is_some() => Self::watches,
             _ => return None,
         };
@@ -121,9 +123,9 @@ impl Dashboard {
             None => match command(name, body) {
                 Err(reason) => not_understood(&reason),
                 Ok(command) => {
-                    let answer = ctl::execute(&command, control);
+                    let answer = ctl::execute(&command, control, Actor::Dashboard);
                     let answer = answer.unwrap_or_else(|error| Answer::Error(format!("{error:#}")));
-                    let response = answered(&format!("birdhouse ctl {name}"), FormPage::Control, answer);
+                    let response = answered(&format!("birdhouse ctl {name}"), form_page(&command), answer);
                     Reply { response, stops: command == ControlCommand::Stop }
                 }
             },
@@ -174,6 +176,11 @@ impl Dashboard {
     }
 }
 
+/// Returns the page with the form of a command.
+fn form_page(command: &ControlCommand) -> FormPage {
+    if matches!(command, ControlCommand::Undo { .. }) { FormPage::Audit } else { FormPage::Control }
+}
+
 /// Returns the command of a form.
 ///
 /// # Errors
@@ -182,18 +189,22 @@ fn command(name: &str, body: &str) -> Result<ControlCommand, String> {
     let needed = |field_name: &str| field(body, field_name).ok_or(format!("The field {field_name} is missing."));
     let subject = || Named::new(&needed("type")?, needed("value")?).map_err(|error| error.to_string());
     let decided = |subject| Decided { subject, reason: field(body, "reason").unwrap_or_default() };
+    let seconds = || field(body, "for").filter(|text| !text.is_empty()).map(|text| time(&text)).transpose();
     Ok(match name {
         "accept-reorg" => ControlCommand::AcceptReorg,
         "disconnect" => ControlCommand::Disconnect {
             id: needed("id")?.parse().map_err(|_| "The number of the connection is no number.".to_owned())?,
         },
         "explain" => ControlCommand::Explain { filter: needed("filter")? },
-        "ban" => ControlCommand::Ban(decided(subject()?)),
+        "ban" => ControlCommand::Ban(Banned { decided: decided(subject()?), seconds: seconds()? }),
         "unban" => ControlCommand::Unban(subject()?),
         "allow" => ControlCommand::Allow(decided(subject()?)),
         "unallow" => ControlCommand::Unallow(subject()?),
         "ignore" => ControlCommand::Ignore(decided(subject()?)),
         "unignore" => ControlCommand::Unignore(subject()?),
+        "undo" => ControlCommand::Undo {
+            number: needed("number")?.parse().map_err(|_| "The number of the entry is no number.".to_owned())?,
+        },
         "log-level" => ControlCommand::LogLevel { level: needed("level")?.trim().to_owned() },
         "stop" if needed("sure")? == "yes" => ControlCommand::Stop,
         _ => return Err("There is no such command.".into()),

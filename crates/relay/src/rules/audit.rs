@@ -1,0 +1,402 @@
+//! The audit log: who has changed which rule, when and for which reason, and what retention has deleted.
+//!
+//! ```text
+//! 8f3a0c11 {"number":7,"time":1700000000,"actor":"ctl","deed":{"rule":{"subject":{"type":"kind","value":"7"},..}}}
+//! ```
+//!
+//! A line of the file is an entry: the CRC-32C of the rest, and an object of JSON. Entries are numbered from 1.
+//!
+//! Invariant: the entry is durable before its change is, so no change is without one. A crash in between leaves the
+//! entry of a change that did not come about.
+//!
+//! A crash may cut the last line, which is removed when the file is opened. A damaged line before it is left out of
+//! lists: its number is missing there. The oldest entries make room for new ones ([`AUDIT_BYTES`]). Members that join
+//! and leave by themselves are not in it: they could displace the operator's entries.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use birdhouse_events::Pubkey;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use super::file::{OWNER_ONLY, replace};
+use super::{Change, Rule, Rules, RulesError, Subject, Text};
+use crate::limits::AUDIT_BYTES;
+
+/// Name of the file, beside that of the rules.
+pub const AUDIT_FILE: &str = "audit";
+/// Bytes that are kept when the oldest entries make room.
+const KEPT_BYTES: usize = AUDIT_BYTES / 4 * 3;
+
+/// Author of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Actor {
+    /// An admin over HTTP (NIP-86).
+    Admin(Pubkey),
+    /// The operator by `birdhouse ctl`.
+    Ctl,
+    /// The operator by the dashboard.
+    Dashboard,
+    /// The end of a rule's time.
+    Expiry,
+    /// The rules of retention.
+    Retention,
+}
+
+/// An action, with what it takes to undo it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Deed {
+    /// Replaced the rule about a subject.
+    Rule {
+        /// The subject.
+        subject: Subject,
+        /// The earlier rule about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Rule>,
+        /// The rule about it from then on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Rule>,
+    },
+    /// Replaced a text of the information document; `None` is that of the settings.
+    Text {
+        /// The text.
+        which: Text,
+        /// Its earlier value.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<String>,
+        /// Its value from then on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
+    },
+    /// Made the invite of a code.
+    Invited(String),
+    /// Took back the invite of a code.
+    Revoked(String),
+    /// Changed the roles, in words.
+    Role(String),
+    /// Deleted events, counted by the rule of retention that did not keep them.
+    Deleted(Vec<u64>),
+}
+
+/// An action of somebody.
+#[derive(Debug, Clone)]
+pub(super) struct Act {
+    pub(super) actor: Actor,
+    pub(super) deed: Deed,
+}
+
+/// An entry of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Seconds since 1970.
+    pub time: u64,
+    /// Author of the change.
+    pub actor: Actor,
+    /// The change.
+    pub deed: Deed,
+}
+
+/// An entry, and its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audited {
+    /// The entry.
+    pub entry: Entry,
+    /// Number of the next entry about the same subject, which ended the effect of this one.
+    pub ended_by: Option<u64>,
+    /// The rules are as the entry left them, so it can be undone.
+    pub is_undoable: bool,
+}
+
+/// The file; without one the entries end with the process.
+#[derive(Debug, Default)]
+pub(super) struct AuditLog {
+    path: Option<PathBuf>,
+    /// All bytes, where there is no file.
+    memory: Vec<u8>,
+    /// Bytes of all lines.
+    bytes: usize,
+    /// Number of the newest entry.
+    last: u64,
+}
+
+/// The state before an addition.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Length {
+    bytes: usize,
+    last: u64,
+}
+
+// === impl AuditLog ===
+
+impl AuditLog {
+    /// Opens the log in a file, and removes a line at its end that a crash has cut.
+    pub(super) fn open(path: PathBuf) -> Result<Self, RulesError> {
+        let failed = |source| RulesError::AuditLog { doing: "read", path: path.display().to_string(), source };
+        let bytes = read(&path).map_err(failed)?;
+        let Intact { bytes: intact, damaged, last } = Intact::of(&bytes);
+        if damaged > 0 {
+            warn!(path = %path.display(), lines = damaged, "left damaged lines out of the audit log");
+        }
+        if intact < bytes.len() {
+            warn!(path = %path.display(), bytes = bytes.len() - intact, "removed the damaged end of the audit log");
+            truncate(&path, intact).map_err(failed)?;
+        }
+        Ok(Self { path: Some(path), memory: Vec::new(), bytes: intact, last })
+    }
+
+    /// Adds entries. When it returns, they are durable.
+    pub(super) fn append(&mut self, acts: &[Act], time: u64) -> Result<Length, RulesError> {
+        let mut added = Vec::new();
+        for (number, Act { actor, deed }) in (self.last + 1..).zip(acts) {
+            added.extend(Entry { number, time, actor: *actor, deed: deed.clone() }.to_line());
+        }
+        self.add(&added).map_err(|source| self.failed("write", source))?;
+        let before = Length { bytes: self.bytes, last: self.last };
+        self.bytes += added.len();
+        self.last += acts.len() as u64;
+        Ok(before)
+    }
+
+    /// Removes the entries that were added last: their change has failed.
+    pub(super) fn take_back(&mut self, Length { bytes, last }: Length) {
+        let removed = match &self.path {
+            None => {
+                self.memory.truncate(bytes);
+                Ok(())
+            }
+            Some(path) => truncate(path, bytes),
+        };
+        match removed {
+            Ok(()) => (self.bytes, self.last) = (bytes, last),
+            Err(error) => warn!(%error, "the audit log has an entry of a change that failed"),
+        }
+    }
+
+    /// Returns all entries, the oldest first.
+    pub(super) fn entries(&self) -> Result<Vec<Entry>, RulesError> {
+        let bytes = self.all_bytes().map_err(|source| self.failed("read", source))?;
+        Ok(lines(&bytes).filter_map(Entry::parse).collect())
+    }
+
+    fn failed(&self, doing: &'static str, source: io::Error) -> RulesError {
+        let path = self.path.as_deref().unwrap_or(Path::new(AUDIT_FILE));
+        RulesError::AuditLog { doing, path: path.display().to_string(), source }
+    }
+
+    fn all_bytes(&self) -> io::Result<Vec<u8>> {
+        self.path.as_deref().map_or_else(|| Ok(self.memory.clone()), read)
+    }
+
+    fn add(&mut self, added: &[u8]) -> io::Result<()> {
+        if added.is_empty() {
+            return Ok(());
+        }
+        if self.bytes + added.len() > AUDIT_BYTES {
+            self.make_room(added.len())?;
+        }
+        let Some(path) = &self.path else {
+            self.memory.extend_from_slice(added);
+            return Ok(());
+        };
+        if self.bytes == 0 {
+            replace(path, &[])?;
+        }
+        let written = extend(path, added);
+        if written.is_err() {
+            // What is left is cut when the file is opened.
+            let _ = truncate(path, self.bytes);
+        }
+        written
+    }
+
+    /// Drops the oldest entries, so that this many bytes have room.
+    fn make_room(&mut self, bytes: usize) -> io::Result<()> {
+        let all = self.all_bytes()?;
+        let excess = all.len().saturating_sub(KEPT_BYTES.saturating_sub(bytes));
+        let end = all[excess..].iter().position(|byte| *byte == b'\n').map_or(all.len(), |at| excess + at + 1);
+        let kept = &all[end..];
+        match &self.path {
+            None => self.memory = kept.to_vec(),
+            Some(path) => replace(path, kept)?,
+        }
+        self.bytes = kept.len();
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
+    }
+}
+
+fn truncate(path: &Path, bytes: usize) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(bytes as u64)?;
+    file.sync_all()
+}
+
+fn extend(path: &Path, added: &[u8]) -> io::Result<()> {
+    let mut file: File = OpenOptions::new().append(true).mode(OWNER_ONLY).open(path)?;
+    file.write_all(added)?;
+    file.sync_data()
+}
+
+/// Returns the lines that are whole, without their ends.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"))
+}
+
+/// The part of a file up to its last readable line.
+struct Intact {
+    bytes: usize,
+    /// Damaged lines in it.
+    damaged: usize,
+    /// Largest number of an entry.
+    last: u64,
+}
+
+impl Intact {
+    fn of(file: &[u8]) -> Self {
+        let (mut intact, mut at, mut damaged) = (Self { bytes: 0, damaged: 0, last: 0 }, 0, 0);
+        for line in lines(file) {
+            at += line.len() + 1;
+            match Entry::parse(line) {
+                None => damaged += 1,
+                Some(entry) => intact = Self { bytes: at, damaged, last: intact.last.max(entry.number) },
+            }
+        }
+        intact
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    fn to_line(&self) -> Vec<u8> {
+        let json = serde_json::to_string(self).expect("its fields are text and numbers");
+        format!("{:08x} {json}\n", crc32c::crc32c(json.as_bytes())).into_bytes()
+    }
+
+    /// Parses a line; `None` if it is damaged.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let (sum, json) = str::from_utf8(line).ok()?.split_once(' ')?;
+        let is_intact = u32::from_str_radix(sum, 16) == Ok(crc32c::crc32c(json.as_bytes()));
+        if is_intact { serde_json::from_str(json).ok() } else { None }
+    }
+}
+
+impl Audited {
+    /// Returns the state of all entries, the newest first.
+    pub(super) fn all(entries: Vec<Entry>, rules: &Rules, now: u64) -> Vec<Self> {
+        let mut later = HashMap::new();
+        let mut of = |entry: Entry| {
+            let ended_by = entry.deed.key().and_then(|key| later.insert(key, entry.number));
+            let is_undoable = ended_by.is_none() && entry.deed.inverse(rules, now).is_some();
+            Self { entry, ended_by, is_undoable }
+        };
+        entries.into_iter().rev().map(&mut of).collect()
+    }
+}
+
+// === impl Deed ===
+
+impl Deed {
+    /// Returns what a change does to rules.
+    pub(super) fn of(change: &Change, before: &Rules, after: &Rules) -> Self {
+        let text = |rules: &Rules, which| rules.text(which).map(str::to_owned);
+        match change {
+            Change::Decide(subject, _) | Change::TakeBack(subject, _) => {
+                let rule = |rules: &Rules| rules.of(*subject).cloned();
+                Self::Rule { subject: *subject, before: rule(before), after: rule(after) }
+            }
+            Change::Describe(which, _) => {
+                Self::Text { which: *which, before: text(before, *which), after: text(after, *which) }
+            }
+            Change::Invite(invite) => Self::Invited(invite.code.clone()),
+            Change::Revoke(code) => Self::Revoked(code.clone()),
+            Change::Role(change) => Self::Role(change.to_string()),
+        }
+    }
+
+    /// Returns what undoes it; `None` if the rules are no longer as it left them, or if nothing does.
+    pub(super) fn inverse(&self, rules: &Rules, now: u64) -> Option<Self> {
+        match self.clone() {
+            Self::Rule { subject, before, after } => {
+                let is_as_left = rules.of(subject) == after.as_ref();
+                let is_over = before.as_ref().is_some_and(|rule| rule.is_over(now));
+                (is_as_left && !is_over).then_some(Self::Rule { subject, before: after, after: before })
+            }
+            Self::Text { which, before, after } => {
+                let is_as_left = rules.text(which) == after.as_deref();
+                is_as_left.then_some(Self::Text { which, before: after, after: before })
+            }
+            Self::Invited(code) => rules.door.invites.contains_key(&code).then_some(Self::Revoked(code)),
+            Self::Revoked(_) | Self::Role(_) | Self::Deleted(_) => None,
+        }
+    }
+
+    /// Returns the subject of the rule that it has changed.
+    pub(super) fn subject(&self) -> Option<Subject> {
+        match self {
+            Self::Rule { subject, .. } => Some(*subject),
+            _ => None,
+        }
+    }
+
+    /// Returns a key of what it is about; `None` if entries of its type do not end each other.
+    fn key(&self) -> Option<String> {
+        match self {
+            Self::Rule { subject, .. } => Some(format!("{} {subject}", subject.noun())),
+            Self::Text { which, .. } => Some(format!("text {which:?}")),
+            Self::Invited(code) | Self::Revoked(code) => Some(format!("invite {code}")),
+            Self::Role(_) | Self::Deleted(_) => None,
+        }
+    }
+}
+
+// === impl Actor ===
+
+/// Formats the key of an admin, or a name.
+impl std::fmt::Display for Actor {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Admin(key) => key.fmt(out),
+            Self::Ctl => out.write_str("ctl"),
+            Self::Dashboard => out.write_str("dashboard"),
+            Self::Expiry => out.write_str("expiry"),
+            Self::Retention => out.write_str("retention"),
+        }
+    }
+}
+
+impl From<Actor> for String {
+    fn from(actor: Actor) -> Self {
+        actor.to_string()
+    }
+}
+
+impl TryFrom<String> for Actor {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let names = [Self::Ctl, Self::Dashboard, Self::Expiry, Self::Retention];
+        let named = names.into_iter().find(|name| name.to_string() == text);
+        named.or_else(|| Pubkey::parse(&text).map(Self::Admin)).ok_or("it is neither a key nor a name")
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+#[path = "audit_tests.rs"]
+mod tests;
