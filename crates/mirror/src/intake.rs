@@ -9,9 +9,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::came::Came;
+use crate::clock::WallClock;
 use crate::limits::{BATCH_BYTES, BATCH_EVENTS, BATCHES_WAITING};
 use crate::page::dated;
-use crate::peer::now;
 use crate::tally::SharedTally;
 
 /// Events that wait to be stored.
@@ -47,10 +47,16 @@ pub(crate) struct Progress {
 
 impl Intake {
     /// Stores events that match a filter: what a peer sends is its own choice.
-    pub(crate) fn start(exchange: Arc<Exchange>, wanted: Filter, tally: SharedTally, came: Option<Arc<Came>>) -> Self {
+    pub(crate) fn start(
+        exchange: Arc<Exchange>,
+        wanted: Filter,
+        tally: SharedTally,
+        came: Option<Arc<Came>>,
+        clock: WallClock,
+    ) -> Self {
         let (batches, waiting) = mpsc::channel(BATCHES_WAITING);
         let (stored, progress) = watch::channel(Progress::default());
-        let storing = tokio::spawn(store(exchange, wanted, tally, waiting, stored));
+        let storing = tokio::spawn(store(exchange, wanted, tally, waiting, stored, clock));
         Self { batches, storing, batch: Batch::default(), came, progress }
     }
 
@@ -95,6 +101,7 @@ async fn store(
     tally: SharedTally,
     mut batches: mpsc::Receiver<Batch>,
     stored: watch::Sender<Progress>,
+    clock: WallClock,
 ) {
     while let Some(batch) = batches.recv().await {
         let outcomes = exchange.take(&batch.events, &wanted).await;
@@ -103,7 +110,7 @@ async fn store(
             failed += u64::from(taken.has_failed());
             invalid += u64::from(tally.took(taken));
         }
-        let newest = batch.newest.min(now().as_secs());
+        let newest = batch.newest.min(clock.seconds());
         stored.send_modify(|progress| {
             progress.newest = progress.newest.max(newest);
             progress.failed += failed;

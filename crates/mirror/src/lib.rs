@@ -8,6 +8,7 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `limits` | every bound |
+//! | `clock` | time for durations, and time of the protocol |
 //! | `job` | what to compare, and in which direction |
 //! | `windows` | the windows of time, of which each has about as many events; pure |
 //! | `comparison` | negentropy in one window (NIP-77); pure |
@@ -25,6 +26,7 @@
 
 pub mod limits;
 
+mod clock;
 mod job;
 mod tally;
 
@@ -43,6 +45,7 @@ mod peer;
 mod session;
 mod stream;
 
+pub use clock::WallClock;
 pub use job::{Direction, Job, Purpose};
 pub use peer::{Peer, relay_url};
 pub use session::{Missing, sync};

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use birdhouse_dial::relay::{Accepted, Answer, Link, LinkReader, LinkWriter, Opened, Received, authentication};
 use birdhouse_dial::{Guard, PROXY_TIMEOUT, Scheme, Target};
@@ -13,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::came::Came;
+use crate::clock::WallClock;
 use crate::limits::{CONNECT_TIMEOUT, MESSAGE_BYTES_MAX, PROOFS_MAX, SILENCE_TIMEOUT, UNWRITTEN_MAX};
 
 /// Kind of the proof of an identity to a relay (NIP-42).
@@ -27,6 +27,7 @@ pub struct Peer {
     to: mpsc::Sender<Order>,
     writing: JoinHandle<()>,
     keys: Option<Arc<Keys>>,
+    clock: WallClock,
     /// Id of the proof of our identity that is not answered yet.
     proof: Option<String>,
     /// Number of proofs.
@@ -54,14 +55,19 @@ impl Peer {
     ///
     /// # Errors
     /// The reason, in one line without secrets.
-    pub async fn connect(guard: &Guard, target: Target, keys: Option<Arc<Keys>>) -> Result<Self, String> {
+    pub async fn connect(
+        guard: &Guard,
+        target: Target,
+        keys: Option<Arc<Keys>>,
+        clock: WallClock,
+    ) -> Result<Self, String> {
         let patience = if target.has_proxy() { CONNECT_TIMEOUT + PROXY_TIMEOUT } else { CONNECT_TIMEOUT };
         let opened = timeout(patience, Link::open(guard, &target, MESSAGE_BYTES_MAX)).await;
         let late = |_| format!("{target} has not answered in {} s", patience.as_secs());
         let Opened { link: Link { reader, writer }, address } = opened.map_err(late)??;
         let (to, orders) = mpsc::channel(UNWRITTEN_MAX);
         let writing = tokio::spawn(write(writer, orders));
-        Ok(Self { target, address, reader, to, writing, keys, proof: None, proofs: 0, came: None })
+        Ok(Self { target, address, reader, to, writing, keys, clock, proof: None, proofs: 0, came: None })
     }
 
     /// The same connection, the ids of whose events are kept.
@@ -73,6 +79,11 @@ impl Peer {
     /// Returns where the ids of its events are kept.
     pub(crate) fn came(&self) -> Option<Arc<Came>> {
         self.came.clone()
+    }
+
+    /// Returns the wall clock.
+    pub(crate) fn clock(&self) -> &WallClock {
+        &self.clock
     }
 
     /// Returns the relay's name, without path and query.
@@ -133,7 +144,7 @@ impl Peer {
             return Err(format!("{} asks for a proof of identity again and again", self.target));
         }
         let tags = authentication(&self.target, challenge).into_iter().map(Tag).collect();
-        let created_at = Timestamp(now().as_secs());
+        let created_at = Timestamp(self.clock.seconds());
         let proof = UnsignedEvent { created_at, kind: AUTHENTICATION, tags, content: String::new() }.sign(keys);
         self.proof = Some(proof.id.to_string());
         self.send_text(format!("[\"AUTH\",{}]", proof.to_json())).await.map(drop)
@@ -192,10 +203,4 @@ async fn write(mut writer: LinkWriter, mut orders: mpsc::Receiver<Order>) {
             return;
         }
     }
-}
-
-/// Returns the time since 1970.
-#[expect(clippy::disallowed_methods, reason = "the clock: the rest of the crate takes the time as an argument")]
-pub(crate) fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::clock::elapsed;
 use crate::comparison::{Begun, Comparison, Step};
 use crate::fetch::{Came, Fetch};
 use crate::intake::Intake;
@@ -24,7 +25,7 @@ use crate::limits::{
 };
 use crate::page::{Complete, New, Next, Page, dated};
 use crate::pauses::Pauses;
-use crate::peer::{Peer, now};
+use crate::peer::Peer;
 use crate::tally::SharedTally;
 use crate::upload::{Outgoing, Sent, Upload};
 use crate::windows::{OneSecond, Window, Windows};
@@ -119,14 +120,14 @@ pub async fn sync(
     tally: &SharedTally,
     found: Option<mpsc::Sender<Missing>>,
 ) -> Result<(), String> {
-    let came = peer.came();
+    let (came, clock) = (peer.came(), peer.clock().clone());
     let session = Session {
         exchange,
         peer,
         job,
         tally,
         found,
-        windows: Windows::new(job.since, job.until, now().as_secs()),
+        windows: Windows::new(job.since, job.until, clock.seconds()),
         method: Method::Probing,
         comparing: None,
         page: None,
@@ -135,13 +136,13 @@ pub async fn sync(
         last: 0,
         fetch: Fetch::default(),
         upload: Upload::default(),
-        intake: Intake::start(Arc::clone(exchange), job.wanted(), tally.clone(), came),
+        intake: Intake::start(Arc::clone(exchange), job.wanted(), tally.clone(), came, clock),
         attempts: 0,
         repeated: 0,
         closed: 0,
         pauses: Pauses::default(),
         is_owed: false,
-        answered: now(),
+        answered: elapsed(),
         unasked: 0,
         stuck: None,
     };
@@ -186,7 +187,7 @@ impl Session<'_> {
     // === what is asked of the peer ===
 
     async fn go_on(&mut self) -> Result<(), String> {
-        if self.pauses.left(now()).is_some() {
+        if self.pauses.left(elapsed()).is_some() {
             return self.send_events().await;
         }
         if self.has_room() {
@@ -226,7 +227,7 @@ impl Session<'_> {
             });
             self.upload.read(sent);
         }
-        while let Some(Outgoing { json, .. }) = self.upload.next(now()) {
+        while let Some(Outgoing { json, .. }) = self.upload.next(elapsed()) {
             let bytes = self.peer.send_text(format!("[\"EVENT\",{json}]")).await?;
             self.sent(bytes);
             self.tally.change(|tally| tally.sent += 1);
@@ -302,7 +303,7 @@ impl Session<'_> {
     /// Waits for the peer, or until something may be sent again.
     async fn listen(&mut self) -> Result<(), String> {
         let Some(left) = self.patience()? else { return Ok(()) };
-        let pauses = [self.upload.pause(now()), self.pauses.left(now())].into_iter().flatten();
+        let pauses = [self.upload.pause(elapsed()), self.pauses.left(elapsed())].into_iter().flatten();
         let wait = pauses.fold(left, Duration::min);
         let exchange = self.exchange;
         let received = tokio::select! {
@@ -327,11 +328,11 @@ impl Session<'_> {
         let owes = self.fetch.is_waited_for() || self.upload.is_waited_for() || self.comparing.is_some();
         let owes = owes || self.page.is_some();
         if owes && !self.is_owed {
-            self.answered = now();
+            self.answered = elapsed();
         }
         self.is_owed = owes;
         let patience = if self.method == Method::Probing { PROBE_TIMEOUT } else { SILENCE_TIMEOUT };
-        let left = patience.saturating_sub(now().saturating_sub(self.answered));
+        let left = patience.saturating_sub(elapsed().saturating_sub(self.answered));
         if !owes {
             return Ok(Some(patience));
         }
@@ -339,7 +340,7 @@ impl Session<'_> {
             return Ok(Some(left));
         }
         if self.method == Method::Probing {
-            self.answered = now();
+            self.answered = elapsed();
             self.ask_for_pages();
             return Ok(None);
         }
@@ -386,7 +387,7 @@ impl Session<'_> {
             && page.name == subscription
         {
             let passed_on = page.add(json.to_owned()).map_err(|why| format!("{}: {why}", self.peer.name()))?;
-            self.answered = now();
+            self.answered = elapsed();
             if let Some(json) = passed_on
                 && self.job.purpose.is_down()
             {
@@ -403,7 +404,7 @@ impl Session<'_> {
             }
             return Ok(());
         }
-        self.answered = now();
+        self.answered = elapsed();
         self.tally.change(|tally| tally.received += 1);
         self.intake.add(json.to_owned()).await;
         Ok(())
@@ -415,7 +416,7 @@ impl Session<'_> {
         if page.is_none() && !is_of_fetch {
             return Ok(());
         }
-        self.answered = now();
+        self.answered = elapsed();
         self.closed = 0;
         self.pauses.end();
         let Some(page) = page else {
@@ -433,8 +434,8 @@ impl Session<'_> {
         if page.is_none() && !is_of_fetch {
             return Ok(());
         }
-        self.answered = now();
-        let is_paused = self.pauses.take(reason, now());
+        self.answered = elapsed();
+        let is_paused = self.pauses.take(reason, elapsed());
         self.closed += usize::from(!is_paused);
         if self.closed > CLOSED_MAX || (wants_identity(reason) && !self.peer.has_keys()) {
             return Err(format!("{} refuses to answer: {reason}", self.peer.name()));
@@ -451,16 +452,16 @@ impl Session<'_> {
             Accepted::No if wants_identity(reason) && self.peer.has_keys() && self.repeated < REPEATED_MAX => {
                 self.repeated += 1;
                 if self.upload.again(&id) {
-                    self.answered = now();
+                    self.answered = elapsed();
                 }
                 return;
             }
             // As relays say it that answer a duplicate with false.
             Accepted::No if reason.starts_with("duplicate:") => self.upload.accepted(&id),
-            Accepted::No => self.upload.refused(&id, reason, now()),
+            Accepted::No => self.upload.refused(&id, reason, elapsed()),
         };
         if sent != Sent::Unasked {
-            self.answered = now();
+            self.answered = elapsed();
         }
         self.tally.change(|tally| match sent {
             Sent::Accepted => tally.accepted += 1,
@@ -479,7 +480,7 @@ impl Session<'_> {
             return Err(format!("{} sends messages of a comparison that it was not asked for", self.peer.name()));
         }
         self.method = Method::Negentropy;
-        self.answered = now();
+        self.answered = elapsed();
         self.pauses.end();
         let step = comparing.comparison.answered(message);
         let Step { next, have, need } = step.map_err(|why| format!("{}: {why}", self.peer.name()))?;
@@ -535,8 +536,8 @@ impl Session<'_> {
         if self.comparing.take_if(|comparing| comparing.name == session).is_none() {
             return Ok(());
         }
-        self.answered = now();
-        if self.pauses.take(reason, now()) {
+        self.answered = elapsed();
+        if self.pauses.take(reason, elapsed()) {
             return Ok(());
         }
         self.attempts += 1;

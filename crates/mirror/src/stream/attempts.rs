@@ -11,18 +11,18 @@ use super::leg::Leg;
 use super::settings::shown;
 use super::status::StreamState;
 use super::up::Cause;
+use crate::clock::elapsed;
 use crate::limits::STABLE;
-use crate::peer::now;
 
 /// Passes events on for as long as the future is polled.
 pub(super) async fn run(leg: Arc<Leg>) {
     let mut backoff = Backoff::default();
     loop {
-        let began = now();
+        let began = elapsed();
         leg.enter(StreamState::Connecting);
         let Err(Ended { why, cause }) = connected(&leg).await else { continue };
         // An event that has ended the connection waits by itself.
-        if now().saturating_sub(began) > STABLE || cause == Cause::Event {
+        if elapsed().saturating_sub(began) > STABLE || cause == Cause::Event {
             backoff.reset();
         }
         let pause = backoff.next(getrandom::u32().unwrap_or_default());

@@ -16,12 +16,13 @@ use super::down::{Down, Identity, LIVE, Next};
 use super::leg::Leg;
 use super::status::StreamState;
 use super::up::{Cause, Up};
+use crate::clock::elapsed;
 use crate::intake::{Intake, Progress};
 use crate::limits::{
     DRAINED_MAX, PING_INTERVAL, SILENCE_TIMEOUT, STREAM_SILENCE_TIMEOUT, UNASKED_MAX, UNREAD_ROUNDS_MAX,
 };
 use crate::page::dated;
-use crate::peer::{Peer, now};
+use crate::peer::Peer;
 use crate::words::{is_unknown, wants_pause};
 
 /// Time between two looks at what waits for a time.
@@ -53,8 +54,8 @@ pub(super) struct Conversation {
 struct Missed {
     /// None or one, in a task of its own: this one may wait for a turn to read that the work was given.
     work: JoinSet<Result<(), String>>,
-    /// Time at which the live subscription was asked for: nothing that is newer is missed.
-    asked: Duration,
+    /// Second since 1970 at which the live subscription was asked for: nothing that is newer is missed.
+    asked: u64,
     backoff: Backoff,
     /// Time of the next attempt.
     again: Option<Duration>,
@@ -83,13 +84,14 @@ impl Ended {
 
 impl Conversation {
     pub(super) fn new(leg: Arc<Leg>, peer: Peer, exchange: Arc<Exchange>) -> Self {
-        let (direction, now) = (leg.settings.direction(), now());
+        let (direction, now) = (leg.settings.direction(), elapsed());
         let down = direction.is_down().then(|| {
             let (wanted, came) = (leg.settings.job.wanted(), Some(Arc::clone(&leg.came)));
-            Down::new(Intake::start(Arc::clone(&exchange), wanted, leg.tally.clone(), came), now)
+            Down::new(Intake::start(Arc::clone(&exchange), wanted, leg.tally.clone(), came, leg.clock.clone()), now)
         });
         let up = direction.is_up().then(|| Up::new(Arc::clone(&leg), Arc::clone(&exchange)));
-        let missed = Missed { work: JoinSet::new(), asked: now, backoff: Backoff::default(), again: None };
+        let missed =
+            Missed { work: JoinSet::new(), asked: leg.clock.seconds(), backoff: Backoff::default(), again: None };
         Self {
             leg,
             exchange,
@@ -115,7 +117,7 @@ impl Conversation {
         let ended = self.work().await;
         let mut cause = Cause::Peer;
         if let (Some(up), Err(why)) = (&mut self.up, &ended) {
-            cause = up.ended(why, now());
+            cause = up.ended(why, elapsed());
             self.leg.cursors.set_up(&self.leg.key, up.decided_below());
         }
         if let Some(Down { intake, is_complete, .. }) = self.down.take() {
@@ -186,8 +188,8 @@ impl Conversation {
         // What comes between a refusal and the new subscription is caught up once that is confirmed.
         down.is_complete = false;
         (self.missed.work, self.missed.again) = (JoinSet::new(), None);
-        self.missed.asked = now();
-        let message = down.ask(&self.leg.settings.job, self.missed.asked);
+        self.missed.asked = self.leg.clock.seconds();
+        let message = down.ask(&self.leg.settings.job, elapsed());
         let bytes = self.peer.send(&message).await?;
         self.exchange.sent(bytes);
         self.leg.tally.change(|tally| tally.bytes_out += bytes as u64);
@@ -201,14 +203,14 @@ impl Conversation {
             return Ok(());
         }
         let end = self.leg.relay.published_end()?;
-        up.send(&self.peer, end, now()).await?;
+        up.send(&self.peer, end, elapsed()).await?;
         self.leg.cursors.set_up(&self.leg.key, up.decided_below());
         Ok(())
     }
 
     /// Does what waits for a time.
     async fn look(&mut self) -> Result<(), String> {
-        let now = now();
+        let now = elapsed();
         if now > self.heard + STREAM_SILENCE_TIMEOUT {
             return Err(format!("{} is silent for {} s", self.peer.name(), STREAM_SILENCE_TIMEOUT.as_secs()));
         }
@@ -241,7 +243,7 @@ impl Conversation {
     async fn hear_all(&mut self, first: Received) -> Result<(), String> {
         let (mut next, mut count) = (Some(first), 0);
         while let Some(received) = next.take_if(|_| count < DRAINED_MAX) {
-            self.heard = now();
+            self.heard = elapsed();
             if let Received::Message(text) = received {
                 self.hear(&text).await?;
             }
@@ -273,17 +275,17 @@ impl Conversation {
             Answer::Ok { id, accepted, reason } => {
                 let (identity, up) = (self.identity(), &mut self.up);
                 let Some(up) = up else { return Ok(()) };
-                if let Some(reason) = up.decided(&id, accepted, &reason, identity, now())? {
+                if let Some(reason) = up.decided(&id, accepted, &reason, identity, elapsed())? {
                     self.leg.changing.lock().last_refusal = Some(reason);
                 }
                 Ok(())
             }
             Answer::Compared { session, message } => match &mut self.up {
-                Some(up) => up.compared(&self.peer, &session, &message, now()).await,
+                Some(up) => up.compared(&self.peer, &session, &message, elapsed()).await,
                 None => Ok(()),
             },
             Answer::CompareRefused { session, .. } => match &mut self.up {
-                Some(up) => up.compare_refused(&self.peer, Some(&session), now()).await,
+                Some(up) => up.compare_refused(&self.peer, Some(&session), elapsed()).await,
                 None => Ok(()),
             },
             Answer::Notice(text) => self.noticed(&text.to_ascii_lowercase()).await,
@@ -301,9 +303,9 @@ impl Conversation {
     async fn noticed(&mut self, lowercase: &str) -> Result<(), String> {
         let Some(up) = &mut self.up else { return Ok(()) };
         if wants_pause(lowercase) {
-            up.slow_down(now());
+            up.slow_down(elapsed());
         } else if is_unknown(lowercase) {
-            up.compare_refused(&self.peer, None, now()).await?;
+            up.compare_refused(&self.peer, None, elapsed()).await?;
         }
         Ok(())
     }
@@ -342,12 +344,12 @@ impl Conversation {
         let identity = self.identity();
         if subscription != LIVE {
             return match &mut self.up {
-                Some(up) => up.closed(&self.peer, subscription, reason, identity, now()).await,
+                Some(up) => up.closed(&self.peer, subscription, reason, identity, elapsed()).await,
                 None => Ok(()),
             };
         }
         let Some(down) = &mut self.down else { return Ok(()) };
-        match down.closed(reason, identity, now())? {
+        match down.closed(reason, identity, elapsed())? {
             Next::AskAgain => self.ask().await,
             Next::Wait => Ok(()),
         }
@@ -367,14 +369,14 @@ impl Conversation {
             Ok(()) => {
                 if let Some(down) = &mut self.down {
                     down.is_complete = true;
-                    self.leg.cursors.set_down(&self.leg.key, self.missed.asked.as_secs());
+                    self.leg.cursors.set_down(&self.leg.key, self.missed.asked);
                 }
                 self.is_well(StreamState::Live);
             }
             Err(why) => {
                 let pause = self.missed.backoff.next(getrandom::u32().unwrap_or_default());
                 tracing::warn!(stream = self.leg.key.name, why, again_in_ms = pause.as_millis(), "failed to catch up");
-                self.missed.again = Some(now() + pause);
+                self.missed.again = Some(elapsed() + pause);
                 self.leg.changing.lock().why = Some(format!("failed to catch up: {why}"));
             }
         }
@@ -396,7 +398,7 @@ impl Conversation {
         if changing.why.take().is_some() {
             tracing::info!(stream = self.leg.key.name, "a stream works again");
         }
-        changing.enter(state, now().as_secs());
+        changing.enter(state, self.leg.clock.seconds());
     }
 }
 

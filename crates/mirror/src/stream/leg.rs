@@ -14,9 +14,10 @@ use super::settings::{StreamSettings, shown};
 use super::status::{Changing, StreamState, StreamStatus};
 use super::unanswered::Unanswered;
 use crate::came::Came;
+use crate::clock::WallClock;
 use crate::job::{Direction, Purpose};
 use crate::limits::{OVERLAP_S, WRAPPED_OVERLAP_S};
-use crate::peer::{Peer, now};
+use crate::peer::Peer;
 use crate::session::sync;
 use crate::tally::SharedTally;
 
@@ -27,6 +28,7 @@ pub(super) type CatchUp = Pin<Box<dyn Future<Output = Result<(), String>> + Send
 pub(super) struct Leg {
     pub(super) relay: Arc<Relay>,
     pub(super) guard: Arc<Guard>,
+    pub(super) clock: WallClock,
     pub(super) settings: Arc<StreamSettings>,
     pub(super) target: Target,
     pub(super) key: Key,
@@ -48,7 +50,7 @@ impl Leg {
         let cursor = self.cursors.begin(&self.key, &filter, anew);
         let direction = self.settings.direction();
         if direction.is_down() && cursor.down.is_none() && !job.has_beginning() {
-            self.cursors.set_down(&self.key, now().as_secs());
+            self.cursors.set_down(&self.key, self.clock.seconds());
         }
         if let Ok(end) = self.relay.published_end()
             && direction.is_up()
@@ -61,7 +63,8 @@ impl Leg {
 
     /// Connects to the peer.
     pub(super) async fn connect(&self) -> Result<(Peer, Arc<Exchange>), String> {
-        let peer = Peer::connect(&self.guard, self.target.clone(), self.settings.keys.clone()).await?;
+        let (target, keys) = (self.target.clone(), self.settings.keys.clone());
+        let peer = Peer::connect(&self.guard, target, keys, self.clock.clone()).await?;
         let name = format!("stream {}", self.key.name);
         let exchange = Exchange::enter(&self.relay, &name, peer.address.ip())?;
         let exchange = exchange.streaming(&shown(&self.target), self.plugin.clone());
@@ -86,11 +89,11 @@ impl Leg {
         let mut changing = self.changing.lock();
         changing.failures += 1;
         changing.why = Some(why);
-        changing.enter(StreamState::Waiting, now().as_secs());
+        changing.enter(StreamState::Waiting, self.clock.seconds());
     }
 
     pub(super) fn enter(&self, state: StreamState) {
-        self.changing.lock().enter(state, now().as_secs());
+        self.changing.lock().enter(state, self.clock.seconds());
     }
 
     /// Gives an event up that the peer does not answer.

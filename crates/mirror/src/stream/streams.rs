@@ -15,14 +15,15 @@ use super::leg::Leg;
 use super::settings::{StreamSettings, shown};
 use super::status::{Changing, StreamStatus};
 use crate::came::Came;
+use crate::clock::WallClock;
 use crate::limits::CURSORS_INTERVAL;
-use crate::peer::now;
 use crate::tally::SharedTally;
 
 /// The streams of a relay. They end when it is dropped.
 pub struct Streams {
     relay: Arc<Relay>,
     guard: Arc<Guard>,
+    clock: WallClock,
     cursors: Arc<Cursors>,
     running: Mutex<Running>,
     saving: JoinHandle<()>,
@@ -43,10 +44,10 @@ struct RunningLeg {
 
 impl Streams {
     /// Starts without a stream. Needs a runtime around the caller.
-    pub fn start(relay: Arc<Relay>, guard: Arc<Guard>, cursors: Cursors) -> Self {
+    pub fn start(relay: Arc<Relay>, guard: Arc<Guard>, cursors: Cursors, clock: WallClock) -> Self {
         let cursors = Arc::new(cursors);
         let saving = tokio::spawn(keep_saving(Arc::clone(&cursors)));
-        Self { relay, guard, cursors, running: Mutex::default(), saving }
+        Self { relay, guard, clock, cursors, running: Mutex::default(), saving }
     }
 
     /// Replaces all streams. Those that are as before go on undisturbed. Waits for the
@@ -115,6 +116,7 @@ impl Streams {
         Leg {
             relay: Arc::clone(&self.relay),
             guard: Arc::clone(&self.guard),
+            clock: self.clock.clone(),
             settings: Arc::clone(settings),
             target,
             key,
@@ -122,7 +124,7 @@ impl Streams {
             came,
             cursors: Arc::clone(&self.cursors),
             tally: SharedTally::default(),
-            changing: Mutex::new(Changing::new(now().as_secs())),
+            changing: Mutex::new(Changing::new(self.clock.seconds())),
             unanswered: Mutex::default(),
         }
     }

@@ -45,8 +45,8 @@ pub(super) struct Up {
     suspects: Vec<Outgoing>,
     /// The one of them that is under way.
     alone: Option<Alone>,
-    /// Time of the last event that the peer accepted on this connection.
-    accepted: Duration,
+    /// Time of the last event that the peer accepted on this connection; `None` before the first one.
+    accepted: Option<Duration>,
     /// The question which of the next events the peer has.
     question: Question,
     gap: Gap,
@@ -108,7 +108,7 @@ impl Up {
             passed_over: Vec::new(),
             suspects: Vec::new(),
             alone: None,
-            accepted: Duration::ZERO,
+            accepted: None,
             question: Question::default(),
             gap: Gap::Open,
             repeated: 0,
@@ -290,7 +290,7 @@ impl Up {
         // As relays say it that answer a duplicate with false.
         if accepted == Accepted::Yes || reason.starts_with("duplicate:") {
             if self.upload.accepted(&id) == Sent::Accepted || self.was_waiting(&id) {
-                self.accepted = now;
+                self.accepted = Some(now);
                 self.leg.tally.change(|tally| tally.accepted += 1);
                 self.end(&id, now);
             }
@@ -333,7 +333,7 @@ impl Up {
         let Attempts { count, since } = self.attempts.get(id).copied().unwrap_or(Attempts { count: 0, since: now });
         let count = count + 1;
         if count >= ERROR_ATTEMPTS {
-            return if self.accepted > since {
+            return if self.accepted > Some(since) {
                 Ok(false)
             } else {
                 Err(format!("the peer cannot keep events: {reason}"))
@@ -371,7 +371,7 @@ impl Up {
             self.has_no_answer(&id, Company::None, why, now);
         }
         self.leg.unanswered.lock().suspect(&left, now);
-        let has_accepted = self.accepted > Duration::ZERO;
+        let has_accepted = self.accepted.is_some();
         if to_blame.is_some() && has_accepted { Cause::Event } else { Cause::Peer }
     }
 

@@ -11,7 +11,7 @@ use birdhouse_dial::{Guard, Refused};
 use birdhouse_events::{
     Events, EventsOptions, Filter, Keys, Kind, Query, Tag, Timestamp, UnsignedEvent, VerifiedEvent,
 };
-use birdhouse_mirror::{Job, Missing, Peer, Purpose, SharedTally, Tally, relay_url, sync};
+use birdhouse_mirror::{Job, Missing, Peer, Purpose, SharedTally, Tally, WallClock, relay_url, sync};
 use birdhouse_net::{Proxy, Transport};
 use birdhouse_relay::{Exchange, Listener, Relay, Settings};
 use birdhouse_store::MemoryStore;
@@ -67,6 +67,7 @@ impl App {
         self.sync_as(with, purpose, filter, None).await
     }
 
+    /// The same as a client with keys.
     pub(crate) async fn sync_as(
         &self,
         with: SocketAddr,
@@ -74,12 +75,24 @@ impl App {
         filter: &str,
         keys: Option<Arc<Keys>>,
     ) -> Outcome {
+        self.sync_by(with, purpose, filter, keys, WallClock::system()).await
+    }
+
+    /// The same by a clock.
+    pub(crate) async fn sync_by(
+        &self,
+        with: SocketAddr,
+        purpose: Purpose,
+        filter: &str,
+        keys: Option<Arc<Keys>>,
+        clock: WallClock,
+    ) -> Outcome {
         let job = Job::new(&self.relay.filter_limits(), purpose, filter).unwrap();
         let (guard, target) = (Guard::new(Refused::default()), relay_url(&format!("ws://{with}")).unwrap());
         let (tally, mut missing) = (SharedTally::default(), Vec::new());
         let (found, mut listed) = mpsc::channel(10);
         let working = async {
-            let mut peer = Peer::connect(&guard, target, keys).await?;
+            let mut peer = Peer::connect(&guard, target, keys, clock).await?;
             let exchange = Arc::new(Exchange::enter(&self.relay, "sync", peer.address.ip())?);
             sync(&exchange, &mut peer, &job, &tally, Some(found)).await
         };

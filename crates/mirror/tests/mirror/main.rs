@@ -4,6 +4,7 @@
 mod answering;
 mod app;
 mod between;
+mod clocks;
 mod echo;
 mod hostile;
 mod hostile_stream;

@@ -8,7 +8,7 @@ use crate::app::{App, Pass, assert_same, event, front, ids_of, many, those};
 const BOTH: Purpose = Purpose::Transfer(Direction::Both);
 
 /// As relays answer a message that they do not know.
-fn without_negentropy(message: &str, _: usize) -> Pass {
+pub(crate) fn without_negentropy(message: &str, _: usize) -> Pass {
     if message.starts_with("[\"NEG-") {
         return Pass::Answered(r#"["NOTICE","ERROR: bad msg: unknown cmd"]"#.into());
     }

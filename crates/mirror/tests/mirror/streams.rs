@@ -12,7 +12,7 @@ use birdhouse_dial::{Guard, Refused};
 use birdhouse_events::{Keys, Kind, Tag, Timestamp, UnsignedEvent, VerifiedEvent};
 use birdhouse_mirror::limits::OUTCOME_TIMEOUT;
 use birdhouse_mirror::{
-    Cursors, Direction, Job, Purpose, StreamSettings, StreamState, StreamStatus, Streams, relay_url,
+    Cursors, Direction, Job, Purpose, StreamSettings, StreamState, StreamStatus, Streams, WallClock, relay_url,
 };
 use birdhouse_relay::{Lists, Policy, Settings};
 use parking_lot::Mutex;
@@ -45,9 +45,14 @@ pub(crate) fn stream(to: SocketAddr, direction: Direction, filter: &str) -> Stre
 
 /// Starts the streams of a relay, whose places are in a folder.
 pub(crate) fn start(app: &App, folder: &Path, settings: Vec<StreamSettings>) -> Streams {
+    start_by(WallClock::system(), app, folder, settings)
+}
+
+/// The same by a clock.
+pub(crate) fn start_by(clock: WallClock, app: &App, folder: &Path, settings: Vec<StreamSettings>) -> Streams {
     let cursors = Cursors::open(&folder.join("streams")).unwrap();
     let guard = Arc::new(Guard::new(Refused::default()));
-    let streams = Streams::start(Arc::clone(&app.relay), guard, cursors);
+    let streams = Streams::start(Arc::clone(&app.relay), guard, cursors, clock);
     streams.set(settings).unwrap();
     streams
 }

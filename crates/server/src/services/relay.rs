@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use birdhouse_events::{Events, EventsOptions, RelayUrl, SearchStorage};
-use birdhouse_mirror::{Cursors, StreamSettings, Streams};
+use birdhouse_mirror::{Cursors, StreamSettings, Streams, WallClock};
 use birdhouse_net::ConnectionInfo;
 use birdhouse_relay::{FreeDisk, Relay, RelayWriter, RuleBook, Settings};
 use birdhouse_store::{SegmentOptions, SegmentStore};
@@ -250,7 +250,7 @@ impl Opened {
     fn start_streams(&self, relay: &Arc<Relay>, shared: &Shared) -> Result<Arc<Streams>> {
         let plain = |why: String| anyhow!(why);
         let places = Cursors::open(&self.places).map_err(plain)?;
-        let streams = Streams::start(Arc::clone(relay), Arc::clone(&shared.dial), places);
+        let streams = Streams::start(Arc::clone(relay), Arc::clone(&shared.dial), places, WallClock::system());
         streams.set(self.streams.clone()).map_err(plain)?;
         Ok(Arc::new(streams))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use birdhouse_dial::Guard;
-use birdhouse_mirror::{Job, Missing, Peer, SharedTally, relay_url, sync};
+use birdhouse_mirror::{Job, Missing, Peer, SharedTally, WallClock, relay_url, sync};
 use birdhouse_relay::{Exchange, Relay};
 use tokio::io::AsyncWrite;
 use tokio::sync::mpsc;
@@ -41,7 +41,7 @@ pub(crate) async fn synchronize(
     job = request.until.into_iter().fold(job, Job::until);
     let keys = request.key_file.as_deref().map(relay_key::read).transpose()?.map(Arc::new);
     let target = relay_url(&request.url).map_err(plain)?.through(request.proxy);
-    let mut peer = Peer::connect(guard, target, keys).await.map_err(plain)?;
+    let mut peer = Peer::connect(guard, target, keys, WallClock::system()).await.map_err(plain)?;
     let exchange = Arc::new(Exchange::enter(relay, NAME, peer.address.ip()).map_err(plain)?);
     let tally = SharedTally::default();
     let (listed, mut found) = mpsc::channel(LISTED_MAX);
