@@ -125,7 +125,7 @@ impl Conversation {
             intake.finish().await.map_err(Ended::by_peer)?;
             let progress = *progress.borrow();
             if is_complete && progress.failed == 0 {
-                self.leg.cursors.set_down(&self.leg.key, progress.newest);
+                self.leg.complete_until(progress.newest);
             }
         }
         ended.map_err(|why| Ended { why, cause })
@@ -369,7 +369,7 @@ impl Conversation {
             Ok(()) => {
                 if let Some(down) = &mut self.down {
                     down.is_complete = true;
-                    self.leg.cursors.set_down(&self.leg.key, self.missed.asked);
+                    self.leg.complete_until(self.missed.asked);
                 }
                 self.is_well(StreamState::Live);
             }
@@ -387,7 +387,7 @@ impl Conversation {
         let progress: Progress = *down.intake.progress.borrow_and_update();
         down.check(progress)?;
         if down.is_complete {
-            self.leg.cursors.set_down(&self.leg.key, progress.newest);
+            self.leg.complete_until(progress.newest);
         }
         Ok(())
     }

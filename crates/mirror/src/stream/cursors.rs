@@ -109,9 +109,9 @@ impl Cursors {
         cursor
     }
 
-    /// Moves the place of events that come; never back.
-    pub(super) fn set_down(&self, key: &Key, second: u64) {
-        self.change(key, |cursor| cursor.down = cursor.down.max(Some(second)));
+    /// Moves the place of events that come; never back, but from a second beyond `now`, at which the clock was wrong.
+    pub(super) fn set_down(&self, key: &Key, second: u64, now: u64) {
+        self.change(key, |cursor| cursor.down = cursor.down.map(|down| down.min(now)).max(Some(second)));
     }
 
     /// Moves the place of events that go.
@@ -207,8 +207,9 @@ mod tests {
         let cursors = Cursors::open(&path).unwrap();
         cursors.begin(&key, "{}", Anew::Never);
         cursors.begin(&other, "{}", Anew::Never);
-        cursors.set_down(&key, 1_700_000_000);
-        cursors.set_down(&key, 5);
+        cursors.set_down(&key, 1_800_000_000, 1_800_000_000);
+        cursors.set_down(&key, 5, 1_700_000_000);
+        cursors.set_down(&key, 5, 1_700_000_001);
         cursors.set_up(&key, Seq(77));
         cursors.retain(|one| *one == key);
         cursors.save().unwrap();

@@ -50,7 +50,7 @@ impl Leg {
         let cursor = self.cursors.begin(&self.key, &filter, anew);
         let direction = self.settings.direction();
         if direction.is_down() && cursor.down.is_none() && !job.has_beginning() {
-            self.cursors.set_down(&self.key, self.clock.seconds());
+            self.complete_until(self.clock.seconds());
         }
         if let Ok(end) = self.relay.published_end()
             && direction.is_up()
@@ -77,11 +77,27 @@ impl Leg {
         Box::pin(async move {
             let (mut peer, exchange) = leg.connect().await?;
             let overlap_s = if leg.settings.job.wants_gift_wraps() { WRAPPED_OVERLAP_S } else { OVERLAP_S };
-            let since = leg.cursors.get(&leg.key).down.map_or(0, |second| second.saturating_sub(overlap_s));
+            let since = leg.place_down().map_or(0, |second| second.saturating_sub(overlap_s));
             let mut job = leg.settings.job.clone().since(since);
             job.purpose = Purpose::Transfer(Direction::Down);
             sync(&exchange, &mut peer, &job, &leg.tally, None).await
         })
+    }
+
+    /// Returns the last complete moment, `None` before the first one. One that is still to come was noted by a clock that
+    /// was ahead: nothing was complete then that was published meanwhile.
+    fn place_down(&self) -> Option<u64> {
+        let (stream, place, now) = (&self.key.name, self.cursors.get(&self.key).down?, self.clock.seconds());
+        if place > now {
+            let ahead_s = place - now;
+            tracing::warn!(stream, ahead_s, "the clock was ahead; synchronize the time in which it was");
+        }
+        Some(place.min(now))
+    }
+
+    /// Notes that all events until a second have come.
+    pub(super) fn complete_until(&self, second: u64) {
+        self.cursors.set_down(&self.key, second, self.clock.seconds());
     }
 
     /// Notes the end of a connection.

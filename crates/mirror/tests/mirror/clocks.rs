@@ -81,3 +81,21 @@ async fn a_clock_that_jumps_ends_no_synchronization() {
         assert_same(&peer.ids(), &both);
     }
 }
+
+/// The clock was a year ahead while the stream was complete, and is right again after an outage.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_of_a_clock_that_was_ahead_leaves_nothing_out() {
+    let (ours, peer) = (App::start(Settings::default(), &[]).await, App::start(Settings::default(), &[]).await);
+    let ((clock, time), folder) = (settable(), tempfile::tempdir().unwrap());
+    let settings = || vec![stream(peer.addr, Direction::Down, "{}")];
+    time.fetch_add(365 * DAY_S, Ordering::Relaxed);
+    let streams = start_by(clock.clone(), &ours, folder.path(), settings());
+    until_live(&streams).await;
+    streams.end().await;
+    time.fetch_sub(365 * DAY_S, Ordering::Relaxed);
+    let event = fresh(1, 1);
+    publish(&peer, &event);
+    let streams = start_by(clock, &ours, folder.path(), settings());
+    until("the event has come", || ours.ids() == ids_of([&event])).await;
+    until("the place is right", || status(&streams).complete_until.is_some_and(|until| until <= now())).await;
+}
