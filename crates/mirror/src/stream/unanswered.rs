@@ -95,6 +95,11 @@ impl Unanswered {
         Fate::SetAside
     }
 
+    /// Returns the number of attempts that failed by an event alone.
+    pub(super) fn attempts(&self, id: &EventId) -> u32 {
+        self.of.get(id).map_or(0, |failures| failures.attempts)
+    }
+
     /// Returns the next turn of an event; `None` if it is sent as others are.
     pub(super) fn turn(&self, id: &EventId) -> Option<Turn> {
         let failures = self.of.get(id)?;

@@ -154,7 +154,7 @@ impl Up {
             let due = waiting.extract_if(.., |failed| failed.at <= now).map(|failed| failed.outgoing);
             self.upload.read(due);
         }
-        while let Some(Outgoing { id, json }) = self.next_to_send(now) {
+        while let Some(Outgoing { id, json }) = self.next_to_send(end, now) {
             self.leg.came.sent(id);
             if !self.upload_was_waited_for() {
                 self.answered = now;
@@ -167,8 +167,9 @@ impl Up {
     }
 
     /// Returns the next event to send, if one may be sent now. One whose turn it is to be sent alone goes first; the
-    /// others wait a moment for its outcome, and before it for theirs.
-    fn next_to_send(&mut self, now: Duration) -> Option<Outgoing> {
+    /// others wait a moment for its outcome, and before it for theirs. But the peer has accepted another one before, if
+    /// any waits: else each connection would end at once, and nothing would show that it is not the peer's fault.
+    fn next_to_send(&mut self, end: Seq, now: Duration) -> Option<Outgoing> {
         self.alone.take_if(|alone| !self.upload.is_in_flight(&alone.id));
         match &self.alone {
             Some(alone) if now < alone.since + ALONE => return None,
@@ -179,16 +180,25 @@ impl Up {
         if self.upload.waits_since(now.saturating_sub(ALONE)) || self.upload.is_pausing(now) {
             return None;
         }
+        if self.accepted.is_none() && self.others_wait(end) {
+            return self.upload.next(now);
+        }
         let outgoing = self.suspects.remove(due);
         self.alone = Some(Alone { id: outgoing.id, since: now });
         Some(self.upload.send(outgoing, now))
     }
 
-    /// Returns the place of an event whose turn it is to be sent alone.
+    /// True if events wait to be sent beside those that are sent alone.
+    fn others_wait(&self, end: Seq) -> bool {
+        !self.upload.has_sent_all() || self.question.is_open() || (self.next < end && self.has_room())
+    }
+
+    /// Returns the place of an event whose turn it is to be sent alone: the first of those that have failed least.
     fn due_suspect(&self, now: Duration) -> Option<usize> {
         let unanswered = self.leg.unanswered.lock();
         let is_due = |one: &Outgoing| unanswered.turn(&one.id).is_none_or(|turn| turn.at <= now);
-        self.suspects.iter().position(is_due)
+        let due = self.suspects.iter().enumerate().filter(|(_, one)| is_due(one));
+        due.min_by_key(|(_, one)| unanswered.attempts(&one.id)).map(|(place, _)| place)
     }
 
     /// Leaves events out that have come from the peer while they wait: later their ids may be forgotten.

@@ -120,6 +120,30 @@ async fn events_at_which_the_peer_hangs_up_are_set_aside_and_the_others_go_on() 
     world.assert_others_went_on("").await;
 }
 
+/// Where it were the first one of each connection, none would show that the peer takes others.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_ended_a_connection_is_sent_again_behind_another_one() {
+    let (is_away, cuts) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (of_peer, counting) = (Arc::clone(&is_away), Arc::clone(&cuts));
+    let hangs_up: Arc<Reaction> = Arc::new(move |message| {
+        of_peer.fetch_or(is_of_kind_7(message), Ordering::Relaxed);
+        let is_cut = of_peer.load(Ordering::Relaxed);
+        counting.fetch_add(usize::from(is_cut), Ordering::Relaxed);
+        is_cut.then_some(Pass::Cut)
+    });
+    let mut world = World::start(Duration::from_mins(1), hangs_up).await;
+    world.publish(7);
+    until("the peer has hung up", || cuts.load(Ordering::Relaxed) == 1).await;
+    world.publish(1);
+    // The pauses between connections, of 1, 2 and 4 seconds, are longer than that of the event.
+    until("the peer was away", || cuts.load(Ordering::Relaxed) >= 3).await;
+    is_away.store(false, Ordering::Relaxed);
+    let [first, other] = [0, 1].map(|number| world.published[number].id.to_string());
+    let attempts = || world.came.lock().iter().filter(|id| **id == first).count();
+    until("the event was sent again", || attempts() == 2).await;
+    assert_eq!(*world.came.lock(), [first.clone(), other, first]);
+}
+
 /// As a relay does that drops what it does not want.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_the_peer_passes_over_are_set_aside_and_the_others_go_on() {
