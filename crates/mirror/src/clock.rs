@@ -1,5 +1,5 @@
-//! The two clocks. A duration is a difference of [`elapsed`], which no setting of the system's clock moves. What belongs
-//! to the protocol (`created_at`, `since`, windows of time, places of streams) is of the [`WallClock`].
+//! The two clocks. A duration is a difference of [`elapsed`], which no setting of the system's clock moves. What
+//! belongs to the protocol (`created_at`, `since`, windows of time, places of streams) is of the [`WallClock`].
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};

@@ -84,8 +84,8 @@ impl Leg {
         })
     }
 
-    /// Returns the last complete moment, `None` before the first one. One that is still to come was noted by a clock that
-    /// was ahead: nothing was complete then that was published meanwhile.
+    /// Returns the last complete moment, now at the latest; `None` before the first. A later one was noted by a clock
+    /// that was ahead.
     fn place_down(&self) -> Option<u64> {
         let (stream, place, now) = (&self.key.name, self.cursors.get(&self.key).down?, self.clock.seconds());
         if place > now {

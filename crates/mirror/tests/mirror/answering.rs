@@ -19,7 +19,9 @@ pub(crate) async fn peer(answers: impl Fn(&str) -> Vec<String> + Clone + Send + 
             let answers = answers.clone();
             tokio::spawn(async move {
                 let Ok(mut client) = accept_async(socket).await else { return };
-                while let Some(Ok(Message::Text(text))) = client.next().await {
+                while let Some(Ok(message)) = client.next().await {
+                    // A stream sends a ping every half minute.
+                    let Message::Text(text) = message else { continue };
                     for answer in answers(&text) {
                         if answer == HANGS_UP {
                             let _ = client.close(None).await;

@@ -170,7 +170,12 @@ pub(crate) async fn front(
                         said = client.next() => (said, true),
                         said = server.next() => (said, false),
                     };
-                    let Some(Ok(Message::Text(text))) = said else { return };
+                    let text = match said {
+                        Some(Ok(Message::Text(text))) => text,
+                        // A stream sends a ping every half minute.
+                        Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                        _ => return,
+                    };
                     match decide(&text, count.fetch_add(1, Ordering::Relaxed)) {
                         Pass::On if from_client => server.send(Message::Text(text)).await.unwrap(),
                         Pass::On => {

@@ -28,7 +28,7 @@ async fn a_clock_that_is_set_forward_ends_no_stream() {
     until_live(&streams).await;
     for _ in 0..3 {
         time.fetch_add(DAY_S, Ordering::Relaxed);
-        // What waits for a time is looked at every second.
+        // A stream checks its times every second.
         tokio::time::sleep(Duration::from_millis(1500)).await;
     }
     let (own, theirs) = (fresh(1, 1), fresh(1, 2));

@@ -136,6 +136,31 @@ fn live(event: &str) -> String {
     format!("[\"EVENT\",\"live\",{event}]")
 }
 
+/// The other relay gets the event from elsewhere while it asks for a pause.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_comes_while_it_waits_is_not_sent_back() {
+    let ours = App::start(Settings::default(), &[]).await;
+    let (all, notes) = ([fresh(1, 1), fresh(1, 2)], Notes::default());
+    let (of_peer, noting) = (all[0].to_json(), Arc::clone(&notes));
+    let addr = peer(move |message| {
+        let Some(id) = sent(message) else { return has_nothing(message) };
+        let notes = &mut *noting.lock();
+        notes.push(id.clone());
+        let refused = format!("[\"OK\",\"{id}\",false,\"rate-limited: slow down\"]");
+        // Written together, so that the event is there before the pause is over.
+        if notes.len() == 1 { vec![refused, live(&of_peer)] } else { vec![ok(&id)] }
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let streams = start(&ours, folder.path(), vec![stream(addr, Direction::Both, "{}")]);
+    until_live(&streams).await;
+    publish(&ours, &all[0]);
+    until("the event has come", || status(&streams).tally.received == 1).await;
+    publish(&ours, &all[1]);
+    until("nothing waits", || status(&streams).behind == Some(0)).await;
+    assert_eq!(*notes.lock(), all.map(|event| event.id.to_string()));
+}
+
 /// The outcomes for which it waits lie before many other messages, and the event itself behind them.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_lies_behind_many_messages_is_not_sent_back() {

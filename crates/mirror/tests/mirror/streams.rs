@@ -145,31 +145,6 @@ async fn two_relays_that_stream_to_each_other_send_no_event_back() {
     }
 }
 
-/// The other relay gets the event from elsewhere while it asks for a pause.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_comes_while_it_waits_is_not_sent_back() {
-    let (ours, peer) = (App::start(Settings::default(), &[]).await, App::start(Settings::default(), &[]).await);
-    let notes = Arc::new(Mutex::new(Vec::new()));
-    let noting = Arc::clone(&notes);
-    let pass = move |message: &str, _: usize| {
-        let Some(id) = sent(message) else { return Pass::On };
-        let is_first = noting.lock().is_empty();
-        noting.lock().push(id.clone());
-        if is_first { Pass::Answered(format!(r#"["OK","{id}",false,"rate-limited: slow down"]"#)) } else { Pass::On }
-    };
-    let (addr, _) = front(peer.addr, pass).await;
-    let folder = tempfile::tempdir().unwrap();
-    let streams = start(&ours, folder.path(), vec![stream(addr, Direction::Both, "{}")]);
-    until_live(&streams).await;
-    let all = [fresh(1, 1), fresh(1, 2)];
-    publish(&ours, &all[0]);
-    until("the peer has asked for a pause", || notes.lock().len() == 1).await;
-    publish(&peer, &all[0]);
-    publish(&ours, &all[1]);
-    until("nothing waits", || peer.ids() == ids_of(&all) && status(&streams).behind == Some(0)).await;
-    assert_eq!(*notes.lock(), all.map(|event| event.id.to_string()));
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn outages_lose_nothing_in_either_direction() {
     let (ours, peer) = (App::start(Settings::default(), &[]).await, App::start(Settings::default(), &[]).await);
