@@ -13,10 +13,10 @@ mod parts;
 mod peers;
 
 use std::collections::HashMap;
-use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
 
 use birdhouse_chain::Height;
 use birdhouse_chain::source::{
@@ -31,7 +31,7 @@ use crate::rpc::Rpc;
 
 use blocks::Blocks;
 pub use counts::{FetchCounters, FetchCounts};
-use parts::Parts;
+use parts::{LazyParts, Parts};
 use peers::Peers;
 pub use peers::full_peers;
 
@@ -45,9 +45,8 @@ pub struct Fetching {
     peers: Peers,
     free_bytes: FreeBytes,
     blocks: Mutex<Blocks>,
-    folder: PathBuf,
-    /// Opened when the node lacks a block for the first time; `None` if that failed.
-    parts: OnceLock<Option<Mutex<Parts>>>,
+    /// Opened when the node lacks a block for the first time.
+    parts: LazyParts,
     flights: Mutex<HashMap<BlockHash, Arc<Flight>>>,
     counters: Arc<FetchCounters>,
 }
@@ -67,8 +66,7 @@ impl Fetching {
             peers: Peers::new(rpc),
             free_bytes: Box::new(|| None),
             blocks: Mutex::default(),
-            folder: folder.to_owned(),
-            parts: OnceLock::new(),
+            parts: LazyParts::new(folder),
             flights: Mutex::default(),
             counters: Arc::default(),
         }
@@ -86,30 +84,23 @@ impl Fetching {
         Arc::clone(&self.counters)
     }
 
-    fn parts(&self) -> Option<&Mutex<Parts>> {
-        let open = || {
-            let failed = |error: &io::Error| {
-                tracing::warn!(%error, folder = %self.folder.display(), "failed to open the old transactions; none are kept");
-            };
-            let parts = Parts::open(&self.folder).inspect_err(failed).ok();
-            self.counters.set_kept_bytes(parts.as_ref().map_or(0, Parts::bytes));
-            parts.map(Mutex::new)
-        };
-        self.parts.get_or_init(open).as_ref()
+    /// Uses the parts on the disk; `None` if they cannot be opened.
+    fn with_parts<R>(&self, act: impl FnOnce(&mut Parts) -> R) -> Option<R> {
+        self.parts.with(Instant::now(), |parts| {
+            let done = act(parts);
+            self.counters.set_kept_bytes(parts.bytes());
+            done
+        })
     }
 
     /// Returns a part of a block that was brought back; one that is read from a whole block is kept.
     fn kept(&self, part: BlockPart) -> Option<Vec<u8>> {
-        if let Some(bytes) = self.parts().and_then(|parts| parts.lock().get(part)) {
+        if let Some(bytes) = self.with_parts(|parts| parts.get(part)).flatten() {
             return Some(bytes);
         }
         let block = self.blocks.lock().get(part.block)?;
         let bytes = part_of(part.block, &block, part.offset, part.len).ok()?;
-        if let Some(parts) = self.parts() {
-            let mut parts = parts.lock();
-            parts.keep(part, &bytes);
-            self.counters.set_kept_bytes(parts.bytes());
-        }
+        self.with_parts(|parts| parts.keep(part, &bytes));
         Some(bytes)
     }
 

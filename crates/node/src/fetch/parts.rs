@@ -1,18 +1,21 @@
 //! Parts of blocks that were read, in two files of a folder: transactions that wallets have asked for.
 //!
 //! A file is a list of `block hash 32 | offset u32 | length u32 | CRC-32C u32 | bytes`, numbers little-endian; the
-//! checksum is of all before it and of the bytes. New parts go to `new`. Once that has half of the bytes allowed it
-//! becomes `old`, and the previous `old` goes. Nothing is flushed: what a crash loses is brought again.
+//! checksum is of all before it and of the bytes. New parts go to `new`. Once that has half of the bytes allowed, a
+//! file made as `next` takes its place, it becomes `old`, and the previous `old` goes; until that succeeds nothing is
+//! kept. Nothing is flushed: what a crash loses is brought again.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use birdhouse_chain::source::BlockPart;
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash as _;
+use parking_lot::Mutex;
 
 /// Bytes of both files.
 const BYTES_MAX: u64 = 128 << 20;
@@ -20,6 +23,23 @@ const BYTES_MAX: u64 = 128 << 20;
 const HEAD_BYTES: usize = 44;
 /// The longest part that is kept: a standard transaction. Whole blocks would push all others out.
 const PART_BYTES_MAX: u32 = 400_000;
+/// Time after which files that could not be opened, as on a full disk, are tried again.
+const OPEN_AGAIN: Duration = Duration::from_mins(1);
+
+/// The parts on the disk, opened when they are needed for the first time.
+#[derive(Debug)]
+pub(super) struct LazyParts {
+    folder: PathBuf,
+    state: Mutex<State>,
+}
+
+/// The files of parts.
+#[derive(Debug)]
+enum State {
+    Unopened,
+    Failed { at: Instant },
+    Open(Parts),
+}
 
 /// The parts on the disk.
 #[derive(Debug)]
@@ -27,6 +47,8 @@ pub(super) struct Parts {
     folder: PathBuf,
     new: Log,
     old: Log,
+    /// True if the last part was not kept, so that a full disk is logged once.
+    has_failed: bool,
 }
 
 /// One file of parts.
@@ -38,11 +60,45 @@ struct Log {
     at: HashMap<BlockPart, u64>,
 }
 
+impl LazyParts {
+    /// Returns the parts in a folder, which is made once there are some.
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), state: Mutex::new(State::Unopened) }
+    }
+
+    /// Uses the parts; `None` if their files cannot be opened. That is logged, and tried again after [`OPEN_AGAIN`].
+    pub(super) fn with<R>(&self, now: Instant, act: impl FnOnce(&mut Parts) -> R) -> Option<R> {
+        let mut state = self.state.lock();
+        if let State::Unopened = *state {
+            *state = self.open(now);
+        }
+        if let State::Failed { at } = *state
+            && now.duration_since(at) >= OPEN_AGAIN
+        {
+            *state = self.open(now);
+        }
+        if let State::Open(parts) = &mut *state { Some(act(parts)) } else { None }
+    }
+
+    fn open(&self, now: Instant) -> State {
+        Parts::open(&self.folder).map_or_else(
+            |error| {
+                tracing::warn!(
+                    %error, folder = %self.folder.display(),
+                    "failed to open the old transactions, none are kept; trying again"
+                );
+                State::Failed { at: now }
+            },
+            State::Open,
+        )
+    }
+}
+
 impl Parts {
-    pub(super) fn open(folder: &Path) -> io::Result<Self> {
+    fn open(folder: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let (new, old) = (Log::open(&folder.join("new"))?, Log::open(&folder.join("old"))?);
-        Ok(Self { folder: folder.to_owned(), new, old })
+        Ok(Self { folder: folder.to_owned(), new, old, has_failed: false })
     }
 
     /// Returns the bytes of both files.
@@ -55,25 +111,42 @@ impl Parts {
         self.new.get(part).or_else(|| self.old.get(part))
     }
 
-    /// Keeps a part. A failure is logged: the part is brought again.
+    /// Keeps a part. The first failure of several is logged: the part is brought again.
     pub(super) fn keep(&mut self, part: BlockPart, bytes: &[u8]) {
-        if part.len > PART_BYTES_MAX || self.new.at.contains_key(&part) {
+        // One that is there and damaged is kept anew.
+        if part.len > PART_BYTES_MAX || self.new.get(part).is_some() {
             return;
         }
-        let kept = self.new.append(part, bytes).and_then(|()| self.turn_over(BYTES_MAX / 2));
-        if let Err(error) = kept {
+        let kept = self.keep_within(BYTES_MAX / 2, part, bytes);
+        if let Err(error) = &kept
+            && !self.has_failed
+        {
             tracing::warn!(%error, folder = %self.folder.display(), "failed to keep an old transaction");
         }
+        self.has_failed = kept.is_err();
     }
 
-    /// Makes the new file the old one, once it has `bytes_max`.
+    /// Keeps a part in a file that ends with the part that reaches `bytes_max`.
+    fn keep_within(&mut self, bytes_max: u64, part: BlockPart, bytes: &[u8]) -> io::Result<()> {
+        self.turn_over(bytes_max)?;
+        self.new.append(part, bytes)
+    }
+
+    /// Makes the new file the old one, once it has `bytes_max`. After a failure it can be called again.
     fn turn_over(&mut self, bytes_max: u64) -> io::Result<()> {
         if self.new.end < bytes_max {
             return Ok(());
         }
-        let (new, old) = (self.folder.join("new"), self.folder.join("old"));
-        fs::rename(&new, old)?;
-        self.old = std::mem::replace(&mut self.new, Log::open(&new)?);
+        let [new, old, next] = ["new", "old", "next"].map(|name| self.folder.join(name));
+        // Before anything is moved: a new file is what a full disk or too many open files refuse.
+        let empty = Log::open(&next)?;
+        match fs::rename(&new, old) {
+            // Moved by a call that failed after it, or removed by somebody.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            moved => moved?,
+        }
+        fs::rename(next, new)?;
+        self.old = std::mem::replace(&mut self.new, empty);
         Ok(())
     }
 }
@@ -170,6 +243,19 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_cannot_be_made_is_tried_again_after_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let (began, in_the_way) = (Instant::now(), folder.path().join("fetched"));
+        fs::write(&in_the_way, []).unwrap();
+        let parts = LazyParts::new(&in_the_way);
+        let keep = |after| parts.with(began + after, |parts| parts.keep(part(1).0, &part(1).1)).is_some();
+        assert!(!keep(Duration::ZERO));
+        fs::remove_file(&in_the_way).unwrap();
+        assert_eq!([OPEN_AGAIN / 2, OPEN_AGAIN, OPEN_AGAIN].map(keep), [false, true, true]);
+        assert_eq!(Parts::open(&in_the_way).unwrap().get(part(1).0), Some(part(1).1));
+    }
+
+    #[test]
     fn a_damaged_part_is_not_returned() {
         let folder = tempfile::tempdir().unwrap();
         let mut parts = Parts::open(folder.path()).unwrap();
@@ -177,6 +263,51 @@ mod tests {
         let file = OpenOptions::new().write(true).open(folder.path().join("new")).unwrap();
         file.write_all_at(&[9], 70).unwrap();
         assert_eq!(parts.get(part(1).0), None);
+    }
+
+    #[test]
+    fn a_part_that_was_damaged_is_kept_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut parts = Parts::open(folder.path()).unwrap();
+        parts.keep(part(1).0, &part(1).1);
+        let file = OpenOptions::new().write(true).open(folder.path().join("new")).unwrap();
+        file.write_all_at(&[9], 70).unwrap();
+        assert_eq!(parts.get(part(1).0), None);
+        parts.keep(part(1).0, &part(1).1);
+        assert_eq!(parts.get(part(1).0), Some(part(1).1));
+    }
+
+    #[test]
+    fn files_stay_within_their_bound_while_no_new_one_can_be_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut parts = Parts::open(folder.path()).unwrap();
+        let keep = |parts: &mut Parts, number| parts.keep_within(2 * 144, part(number).0, &part(number).1);
+        // The old file cannot be replaced by a file.
+        let old = folder.path().join("old");
+        fs::remove_file(&old).unwrap();
+        fs::create_dir(&old).unwrap();
+        let kept: Vec<bool> = (1..=6).map(|number| keep(&mut parts, number).is_ok()).collect();
+        assert_eq!(kept, [true, true, false, false, false, false]);
+        assert_eq!(parts.bytes(), 2 * 144);
+        fs::remove_dir(&old).unwrap();
+        for number in 3..=6 {
+            keep(&mut parts, number).unwrap();
+        }
+        let kept = |parts: &Parts| [1, 2, 3, 4, 5, 6].map(|n| parts.get(part(n).0).is_some());
+        assert_eq!(kept(&parts), [false, false, true, true, true, true]);
+        assert_eq!(kept(&Parts::open(folder.path()).unwrap()), kept(&parts));
+    }
+
+    #[test]
+    fn a_folder_without_its_new_file_gets_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut parts = Parts::open(folder.path()).unwrap();
+        fs::remove_file(folder.path().join("new")).unwrap();
+        for number in 1..=3 {
+            parts.keep_within(2 * 144, part(number).0, &part(number).1).unwrap();
+        }
+        assert!(parts.bytes() <= 3 * 144 && parts.get(part(3).0).is_some());
+        assert_eq!(Parts::open(folder.path()).unwrap().get(part(3).0), Some(part(3).1));
     }
 
     #[test]
