@@ -2,7 +2,7 @@
 //!
 //! A node that was killed overwrites blocks that it had not noted: the last ones, or all of them in initial download,
 //! where it begins again with the first file. A file that was written to, and has nothing new behind its scanned part,
-//! may be such a one.
+//! may be such a one. One whose scanned part ends with another block is such a one, and is scanned from its beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -16,11 +16,11 @@ use bitcoin::BlockHash;
 use parking_lot::Mutex;
 
 use crate::error::unreadable_blocks;
-use crate::record::Zeros;
+use crate::record::{ReadAt as _, Zeros};
 
 use super::folder::{FileIdentity, Folder};
 use super::positions::Positions;
-use super::scan::{FoundBlock, scan_blocks};
+use super::scan::{FoundBlock, HEADER_BYTES, header_hash, scan_blocks};
 
 /// Number of threads that scan files. A scan waits for the disk more than it computes.
 const SCAN_THREADS: usize = 8;
@@ -52,10 +52,22 @@ pub(crate) const STEPS: [Step; 4] = [Step::Known, Step::Newest, Step::All, Step:
 #[derive(Debug, Clone, Copy)]
 struct Scanned {
     file: FileIdentity,
+    /// Offset at which it began: that at which the scan before has ended, unless the file is another one or was
+    /// overwritten.
+    from: u64,
     /// Offset at which the next scan resumes, if it is the same file.
     resume: u64,
+    /// The last block before that offset.
+    last: Option<LastBlock>,
     /// Time of its last change before the scan; `None` if that cannot tell later changes.
     changed: Option<SystemTime>,
+}
+
+/// The last block of the scanned part of a file.
+#[derive(Debug, Clone, Copy)]
+struct LastBlock {
+    offset: u32,
+    hash: BlockHash,
 }
 
 /// Scanned lengths and found positions.
@@ -90,6 +102,7 @@ impl Known {
         }
         if step == Step::Rewritten {
             self.scanned.retain(|number, _| !numbers.contains(number));
+            self.undo_hints.retain(|number, _| !numbers.contains(number));
         }
         self.scan(folder, &numbers, Zeros::End).map(drop)
     }
@@ -153,7 +166,7 @@ impl Known {
             None => self.scanned.remove(&number),
         };
         match (before, scanned) {
-            (Some(before), Some(now)) if before.file == now.file => {
+            (Some(before), Some(now)) if before.file == now.file && before.resume == now.from => {
                 let is_same = before.changed.is_some() && before.changed == now.changed;
                 if before.resume == now.resume && !is_same {
                     self.overwritten.insert(number);
@@ -179,8 +192,24 @@ fn scan_file(
     let file = File::open(folder.blk_path(number))?;
     let (identity, changed) = (FileIdentity::of(&file)?, file.metadata()?.modified()?);
     let is_settled = changed.elapsed().is_ok_and(|age| age >= SETTLED_AGE);
-    let from = before.filter(|before| before.file == identity).map_or(0, |before| before.resume);
+    let before = before.filter(|before| before.file == identity);
+    let before = if before.is_some_and(|before| is_overwritten(folder, &file, before.last)) { None } else { before };
+    let from = before.map_or(0, |before| before.resume);
+    let mut last = before.and_then(|before| before.last);
     let mut records = folder.blk_records(file, SCAN_AHEAD_BYTES, zeros, from)?;
-    let resume = scan_blocks(&mut records, number, &mut |block| blocks.push(block))?;
-    Ok(Scanned { file: identity, resume, changed: is_settled.then_some(changed) })
+    let resume = scan_blocks(&mut records, number, &mut |block| {
+        last = Some(LastBlock { offset: block.offset, hash: block.head.hash });
+        blocks.push(block);
+    })?;
+    Ok(Scanned { file: identity, from, resume, last, changed: is_settled.then_some(changed) })
+}
+
+/// Returns `true` if the last block of the scanned part is no longer there. Blocks that a node writes anew end at the
+/// same offset if they are the same ones, in whatever order, so the next record's place says nothing.
+fn is_overwritten(folder: &Folder, file: &File, last: Option<LastBlock>) -> bool {
+    let Some(LastBlock { offset, hash }) = last else { return false };
+    let mut header = [0; HEADER_BYTES];
+    let Ok(HEADER_BYTES) = file.read_at(offset.into(), &mut header) else { return true };
+    folder.key.apply(offset.into(), &mut header);
+    header_hash(&header) != hash
 }

@@ -67,11 +67,16 @@ impl Files {
             return Ok(PossibleUndo::default());
         };
         // A sibling whose undo data is in the undo file is in the block file by now.
-        let has_sibling = self.known(|known| {
-            known.undo_hints.insert(file, pairs.hint());
+        let looked = self.known(|known| {
             known.look_into(&self.folder, file)?;
-            Ok(known.is_fork(head.hash, wanted.previous, file))
+            // A file that was overwritten has no hint.
+            let is_place_right = hint == 0 || known.undo_hints.contains_key(&file);
+            if is_place_right {
+                known.undo_hints.insert(file, pairs.hint());
+            }
+            Ok(is_place_right.then(|| known.is_fork(head.hash, wanted.previous, file)))
         })?;
+        let Some(has_sibling) = looked else { return self.possible_undo(head, file, block) };
         let records = if has_sibling {
             pairs.find_all(wanted).map(|all| keep_own(block, all)).map_err(failed)?
         } else {

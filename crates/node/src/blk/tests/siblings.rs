@@ -107,6 +107,93 @@ fn sibling_stored_after_the_first_read_is_noticed() {
     assert!(fetched.has_sibling);
 }
 
+/// Fetches a block with its own undo data.
+fn own_undo_fetched(files: &BlockFiles, (block, undo): &(Block, Vec<u8>)) -> FetchedBlock {
+    let fetched = files.block(block.block_hash()).unwrap();
+    assert!(matches!(fetched.spent.as_bytes(), SpentBytes::Undo(found) if found == undo), "that of a sibling");
+    fetched
+}
+
+/// Returns a block of another chain.
+fn stranger(tag: u32, like: &(Block, Vec<u8>)) -> Block {
+    mine_of(&mine(&genesis(), tag, 1), like.0.txdata.clone())
+}
+
+/// Puts a block of another chain, of which block and undo data are as long as these.
+fn put_stranger(made: &mut Made, tag: u32, like: &(Block, Vec<u8>)) -> Block {
+    let stranger = stranger(tag, like);
+    made.put(0, &stranger);
+    made.connect_with(0, &stranger, &like.1);
+    stranger
+}
+
+#[test]
+fn sibling_that_a_killed_node_wrote_over_other_blocks_is_noticed() {
+    let family = Family::new();
+    let mut made = family.connected(&[]);
+    let stranger = put_stranger(&mut made, 99, &family.siblings[1]);
+    let files = made.open();
+    for block in [&stranger, &family.ancestors[2]] {
+        assert!(!files.block(block.block_hash()).unwrap().has_sibling);
+    }
+    // Killed before it noted the stranger, it writes a block of the same size there, and then the sibling of that.
+    let written = family.connected(&[0, 2]);
+    (made.blk, made.rev) = (written.blk, written.rev);
+    made.write();
+    assert!(own_undo_fetched(&files, &family.siblings[2]).has_sibling);
+}
+
+#[test]
+fn undo_data_that_a_killed_node_has_left_behind_its_newest_is_not_taken() {
+    let family = Family::new();
+    let mut made = family.connected(&[]);
+    let stranger = put_stranger(&mut made, 99, &family.siblings[1]);
+    let files = made.open();
+    assert!(files.block(stranger.block_hash()).is_ok());
+    // Another sibling came, which nobody has read. Killed, the node has written over it and the stranger.
+    let written = family.connected(&[2, 0]);
+    let lost = serialize(&family.siblings[0].0).len();
+    (made.blk, made.rev) = (written.blk, written.rev);
+    let kept = made.blk[0].len() - lost;
+    made.blk[0][kept..].fill(0xee);
+    made.write();
+    own_undo_fetched(&files, &family.siblings[2]);
+}
+
+#[test]
+fn undo_data_behind_the_newest_is_not_taken_where_only_older_blocks_were_written_over() {
+    let family = Family::new();
+    let mut made = family.connected(&[]);
+    let stranger = put_stranger(&mut made, 99, &family.siblings[1]);
+    let last = put_stranger(&mut made, 98, &family.siblings[1]);
+    let files = made.open();
+    for block in [&last, &stranger] {
+        assert!(files.block(block.block_hash()).is_ok());
+    }
+    let mut written = family.connected(&[2]);
+    written.put(0, &last);
+    written.connect_with(0, &family.siblings[0].0, &family.siblings[0].1);
+    (made.blk, made.rev) = (written.blk, written.rev);
+    made.write();
+    own_undo_fetched(&files, &family.siblings[2]);
+}
+
+#[test]
+fn undo_data_behind_the_newest_is_not_taken_for_a_block_that_was_known_before_the_kill() {
+    let family = Family::new();
+    let mut made = family.connected(&[]);
+    made.put(0, &family.siblings[2].0);
+    let last = put_stranger(&mut made, 99, &family.siblings[1]);
+    let files = made.open();
+    assert!(files.block(last.block_hash()).is_ok());
+    let mut written = family.connected(&[2]);
+    written.put(0, &stranger(98, &family.siblings[1]));
+    written.connect_with(0, &family.siblings[0].0, &family.siblings[0].1);
+    (made.blk, made.rev) = (written.blk, written.rev);
+    made.write();
+    own_undo_fetched(&files, &family.siblings[2]);
+}
+
 #[test]
 fn undo_data_of_a_sibling_is_never_taken() {
     let family = Family::new();
