@@ -1,11 +1,19 @@
 //! A full disk: a small private file system where mounting is allowed, otherwise a limit on file sizes.
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::Command;
+use std::time::Duration;
 
 use birdhouse_chain::Profile;
-use birdhouse_testkit::mix::Size;
+use birdhouse_testkit::bitcoind::free_port;
+use birdhouse_testkit::mix::{self, Size};
+use birdhouse_testkit::slow_link::SlowLink;
+use birdhouse_testkit::small_disk::{SmallDisk, command_on};
+use birdhouse_testkit::{Bitcoind, Options};
 
 use super::bird::fresh_answers;
+use super::pruned::assert_same_answers;
 use super::{Home, grow, node_with};
 
 /// A private mount: `$1` is the folder, `$2` its size, `$3` a script that sees the mount alone.
@@ -123,6 +131,62 @@ fn follower_on_a_full_disk_serves_on_says_so_and_goes_on_with_room() {
     assert!(status.success(), "{}", home.log());
     take_back(&home);
     home.assert_sound(&chain, &fresh_answers(&node, &chain, Profile::Full), "after the disk was full");
+}
+
+/// Mebibytes of a disk that a node and its index share. Core ends once it has less than 50 MB.
+const SHARED_MIB: u64 = 128;
+
+#[test]
+fn a_disk_that_node_and_index_share_becomes_full_during_the_download_and_both_go_on_with_room() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let holder = Home::of_relay(&[]);
+    let line = command_on(folder.path(), SHARED_MIB);
+    let holding = holder.spawn(&["sh", "-c", &line, "sleep", "infinity"].map(str::to_owned));
+    let comm = format!("/proc/{}/comm", holding.pid());
+    holder.wait_until("the disk is mounted", || fs::read_to_string(&comm).is_ok_and(|name| name == "sleep\n"));
+    let disk = SmallDisk::of(holding.pid(), folder.path()).unwrap();
+    let on_disk = |name: &str| {
+        fs::create_dir(disk.folder().join(name)).unwrap();
+        disk.folder().join(name)
+    };
+
+    let (port, mut chain) = (free_port().unwrap(), mix::sample(34, Size::SMALL));
+    let twin = Options::default().arg("-fastprune").arg("-listen=1").arg(format!("-bind=127.0.0.1:{port}"));
+    let twin = Bitcoind::start(twin).unwrap();
+    grow(&mut chain, 400);
+    chain.submit_to(&twin).unwrap();
+    let link = SlowLink::open(port, Duration::from_millis(500)).unwrap();
+    let datadir = folder.path().join("node");
+    fs::create_dir_all(datadir.join("regtest")).unwrap();
+    symlink(on_disk("blocks"), datadir.join("regtest/blocks")).unwrap();
+    let options = Options::default().in_datadir(&datadir).arg("-fastprune").arg("-maxtipage=1");
+    let mut node = Bitcoind::start(options).unwrap();
+    let home = Home::new(&node, Profile::Full);
+    symlink(on_disk("index"), home.index_dir()).unwrap();
+    let server = home.start("run");
+    node.connect(link.port()).unwrap();
+    home.wait_until("the index grows", || home.served_height().is_some_and(|height| height > 50));
+
+    disk.fill_up_to(0).unwrap();
+    home.wait_until("the node ends", || node.height().is_err());
+    home.wait_for_log(0, "the node cannot answer, trying again");
+    let served = home.served_height().unwrap();
+    assert!(served < chain.height(), "the download was over before");
+    // The index has the same disk, and must not end with the node.
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(home.served_height(), Some(served));
+
+    disk.make_room().unwrap();
+    node.kill9();
+    node.restart().unwrap();
+    node.connect(link.port()).unwrap();
+    home.wait_for_tip(&chain);
+    drop(server);
+    assert!(!home.log().contains("panicked"), "{}", home.log());
+    assert_same_answers(&home, &twin, &chain, "after the shared disk was full");
 }
 
 #[test]
