@@ -4,6 +4,7 @@ mod answers;
 mod asking;
 mod bird;
 mod build;
+mod burden;
 mod disk;
 mod download;
 mod folders;
