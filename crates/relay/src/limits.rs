@@ -242,6 +242,8 @@ fixed_bounds! {
     MEMBER_REQUESTS_USED: usize = 10_000 => "OK false `rate-limited` until some expire",
     /// Bytes of the reason of a rule, and of a text of the information document that the operator changes.
     RULE_TEXT_BYTES: usize = 1024 => "the change is refused",
+    /// Seconds since 1970 of a rule's end, in the year 2106.
+    RULE_END_MAX: u64 = u32::MAX as u64 => "the change is refused",
     /// Bytes of the audit log.
     AUDIT_BYTES: usize = 4_000_000 => "the oldest entries are dropped",
     /// Bytes of a request of the management API (NIP-86).

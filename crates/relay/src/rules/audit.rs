@@ -9,22 +9,21 @@
 //! Invariant: the entry is durable before its change is, so no change is without one. A crash in between leaves the
 //! entry of a change that did not come about.
 //!
-//! A crash may cut the last line, which is removed when the file is opened. A damaged line before it is left out of
-//! lists: its number is missing there. The oldest entries make room for new ones ([`AUDIT_BYTES`]). Members that join
+//! A crash may cut the last line, which is removed when the file is opened. A damaged line before it, and an intact one
+//! of another version, stay in the file and are left out of lists: their numbers are missing there. The oldest entries make room for new ones ([`AUDIT_BYTES`]). Members that join
 //! and leave by themselves are not in it: they could displace the operator's entries.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use birdhouse_events::Pubkey;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use super::file::{OWNER_ONLY, replace};
-use super::{Change, Rule, Rules, RulesError, Subject, Text};
+use super::door::invite_id;
+use super::file::replace;
+use super::{Change, Rule, Rules, RulesError, Subject, Text, log_file};
 use crate::limits::AUDIT_BYTES;
 
 /// Name of the file, beside that of the rules.
@@ -74,9 +73,9 @@ pub enum Deed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
     },
-    /// Made the invite of a code.
+    /// Made the invite of an id ([`Invite::id`](super::Invite::id)): a code would let readers of the log in.
     Invited(String),
-    /// Took back the invite of a code.
+    /// Took back the invite of an id.
     Revoked(String),
     /// Changed the roles, in words.
     Role(String),
@@ -126,11 +125,13 @@ pub(super) struct AuditLog {
     bytes: usize,
     /// Number of the newest entry.
     last: u64,
+    /// The file has more than these bytes: the rest of an addition that failed.
+    has_rest: bool,
 }
 
-/// The state before an addition.
+/// The end of the log before an addition.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Length {
+pub(super) struct LogEnd {
     bytes: usize,
     last: u64,
 }
@@ -138,62 +139,79 @@ pub(super) struct Length {
 // === impl AuditLog ===
 
 impl AuditLog {
-    /// Opens the log in a file, and removes a line at its end that a crash has cut.
-    pub(super) fn open(path: PathBuf) -> Result<Self, RulesError> {
-        let failed = |source| RulesError::AuditLog { doing: "read", path: path.display().to_string(), source };
-        let bytes = read(&path).map_err(failed)?;
-        let Intact { bytes: intact, damaged, last } = Intact::of(&bytes);
-        if damaged > 0 {
-            warn!(path = %path.display(), lines = damaged, "left damaged lines out of the audit log");
+    /// Opens the log in a file, and removes a line at its end that a crash has cut. A file that cannot be read is set
+    /// aside: without its history the server can still be moderated.
+    pub(super) fn open(path: PathBuf) -> Self {
+        let bytes = log_file::read(&path).unwrap_or_else(|error| {
+            log_file::set_aside(&path, &error);
+            Vec::new()
+        });
+        let Intact { bytes: intact, damaged, unknown, last } = Intact::of(&bytes);
+        if damaged + unknown > 0 {
+            warn!(path = %path.display(), damaged, unknown, "left lines out of the audit log");
         }
+        let mut log = Self { path: Some(path), bytes: intact, last, ..Self::default() };
         if intact < bytes.len() {
-            warn!(path = %path.display(), bytes = bytes.len() - intact, "removed the damaged end of the audit log");
-            truncate(&path, intact).map_err(failed)?;
+            warn!(bytes = bytes.len() - intact, "removing the damaged end of the audit log");
+            log.cut();
         }
-        Ok(Self { path: Some(path), memory: Vec::new(), bytes: intact, last })
+        log
     }
 
     /// Adds entries. When it returns, they are durable.
-    pub(super) fn append(&mut self, acts: &[Act], time: u64) -> Result<Length, RulesError> {
+    pub(super) fn append(&mut self, acts: &[Act], time: u64) -> Result<LogEnd, RulesError> {
+        self.catch_up().map_err(|error| self.failed("write", error))?;
         let mut added = Vec::new();
         for (number, Act { actor, deed }) in (self.last + 1..).zip(acts) {
             added.extend(Entry { number, time, actor: *actor, deed: deed.clone() }.to_line());
         }
-        self.add(&added).map_err(|source| self.failed("write", source))?;
-        let before = Length { bytes: self.bytes, last: self.last };
+        self.add(&added).map_err(|error| self.failed("write", error))?;
+        let before = LogEnd { bytes: self.bytes, last: self.last };
         self.bytes += added.len();
         self.last += acts.len() as u64;
         Ok(before)
     }
 
     /// Removes the entries that were added last: their change has failed.
-    pub(super) fn take_back(&mut self, Length { bytes, last }: Length) {
-        let removed = match &self.path {
-            None => {
-                self.memory.truncate(bytes);
-                Ok(())
-            }
-            Some(path) => truncate(path, bytes),
-        };
-        match removed {
-            Ok(()) => (self.bytes, self.last) = (bytes, last),
-            Err(error) => warn!(%error, "the audit log has an entry of a change that failed"),
-        }
+    pub(super) fn take_back(&mut self, LogEnd { bytes, last }: LogEnd) {
+        (self.bytes, self.last) = (bytes, last);
+        self.cut();
     }
 
     /// Returns all entries, the oldest first.
     pub(super) fn entries(&self) -> Result<Vec<Entry>, RulesError> {
-        let bytes = self.all_bytes().map_err(|source| self.failed("read", source))?;
+        let bytes = self.all_bytes().map_err(|error| self.failed("read", error))?;
         Ok(lines(&bytes).filter_map(Entry::parse).collect())
     }
 
-    fn failed(&self, doing: &'static str, source: io::Error) -> RulesError {
+    fn failed(&self, doing: &'static str, cause: io::Error) -> RulesError {
         let path = self.path.as_deref().unwrap_or(Path::new(AUDIT_FILE));
-        RulesError::AuditLog { doing, path: path.display().to_string(), source }
+        RulesError::AuditLog { doing, path: path.display().to_string(), cause }
     }
 
     fn all_bytes(&self) -> io::Result<Vec<u8>> {
-        self.path.as_deref().map_or_else(|| Ok(self.memory.clone()), read)
+        let Some(path) = &self.path else { return Ok(self.memory.clone()) };
+        let mut bytes = log_file::read(path)?;
+        if self.has_rest {
+            bytes.truncate(self.bytes);
+        }
+        Ok(bytes)
+    }
+
+    /// Reads the file again if it is no longer as this process left it: deleted, cut, or another one. Numbers go on.
+    fn catch_up(&mut self) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        if self.has_rest {
+            log_file::cut(path, self.bytes)?;
+            self.has_rest = false;
+        }
+        if log_file::length(path)? != self.bytes as u64 {
+            warn!(path = %path.display(), "something else has changed the audit log; reading it again");
+            let last = self.last;
+            *self = Self::open(path.clone());
+            self.last = self.last.max(last);
+        }
+        if self.has_rest { Err(io::Error::other("its damaged end cannot be removed")) } else { Ok(()) }
     }
 
     fn add(&mut self, added: &[u8]) -> io::Result<()> {
@@ -207,15 +225,22 @@ impl AuditLog {
             self.memory.extend_from_slice(added);
             return Ok(());
         };
-        if self.bytes == 0 {
-            replace(path, &[])?;
+        log_file::extend(path, added).inspect_err(|_| self.cut())
+    }
+
+    /// Cuts what is behind the entries. Where that fails, the next addition does it first.
+    fn cut(&mut self) {
+        let cut = match &self.path {
+            None => {
+                self.memory.truncate(self.bytes);
+                Ok(())
+            }
+            Some(path) => log_file::cut(path, self.bytes),
+        };
+        self.has_rest = cut.is_err();
+        if let Err(error) = cut {
+            warn!(%error, "the audit log has the rest of a change that failed");
         }
-        let written = extend(path, added);
-        if written.is_err() {
-            // What is left is cut when the file is opened.
-            let _ = truncate(path, self.bytes);
-        }
-        written
     }
 
     /// Drops the oldest entries, so that this many bytes have room.
@@ -233,51 +258,50 @@ impl AuditLog {
     }
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    match fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        read => read,
-    }
-}
-
-fn truncate(path: &Path, bytes: usize) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.set_len(bytes as u64)?;
-    file.sync_all()
-}
-
-fn extend(path: &Path, added: &[u8]) -> io::Result<()> {
-    let mut file: File = OpenOptions::new().append(true).mode(OWNER_ONLY).open(path)?;
-    file.write_all(added)?;
-    file.sync_data()
-}
-
 /// Returns the lines that are whole, without their ends.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"))
 }
 
-/// The part of a file up to its last readable line.
+/// The part of a file up to its last intact line.
+#[derive(Default)]
 struct Intact {
     bytes: usize,
     /// Damaged lines in it.
     damaged: usize,
+    /// Entries in it that are of another version.
+    unknown: usize,
     /// Largest number of an entry.
     last: u64,
 }
 
+/// The field that an entry of any version has.
+#[derive(Deserialize)]
+struct Numbered {
+    number: u64,
+}
+
 impl Intact {
     fn of(file: &[u8]) -> Self {
-        let (mut intact, mut at, mut damaged) = (Self { bytes: 0, damaged: 0, last: 0 }, 0, 0);
+        let (mut intact, mut at, mut damaged) = (Self::default(), 0, 0);
         for line in lines(file) {
             at += line.len() + 1;
-            match Entry::parse(line) {
-                None => damaged += 1,
-                Some(entry) => intact = Self { bytes: at, damaged, last: intact.last.max(entry.number) },
-            }
+            let Some(json) = checked(line) else {
+                damaged += 1;
+                continue;
+            };
+            let number = serde_json::from_str(json).map_or(0, |Numbered { number }| number);
+            let unknown = intact.unknown + usize::from(Entry::parse(line).is_none());
+            intact = Self { bytes: at, damaged, unknown, last: intact.last.max(number) };
         }
         intact
     }
+}
+
+/// Returns the JSON of a line; `None` if it is damaged.
+fn checked(line: &[u8]) -> Option<&str> {
+    let (sum, json) = str::from_utf8(line).ok()?.split_once(' ')?;
+    (u32::from_str_radix(sum, 16) == Ok(crc32c::crc32c(json.as_bytes()))).then_some(json)
 }
 
 // === impl Entry ===
@@ -288,21 +312,24 @@ impl Entry {
         format!("{:08x} {json}\n", crc32c::crc32c(json.as_bytes())).into_bytes()
     }
 
-    /// Parses a line; `None` if it is damaged.
+    /// Parses a line; `None` if it is damaged, or of another version.
     fn parse(line: &[u8]) -> Option<Self> {
-        let (sum, json) = str::from_utf8(line).ok()?.split_once(' ')?;
-        let is_intact = u32::from_str_radix(sum, 16) == Ok(crc32c::crc32c(json.as_bytes()));
-        if is_intact { serde_json::from_str(json).ok() } else { None }
+        serde_json::from_str(checked(line)?).ok()
     }
 }
 
 impl Audited {
     /// Returns the state of all entries, the newest first.
     pub(super) fn all(entries: Vec<Entry>, rules: &Rules, now: u64) -> Vec<Self> {
-        let mut later = HashMap::new();
+        let (mut later, invites) = (HashMap::new(), rules.door.ids());
+        let is_undoable = |deed: &Deed| match deed {
+            // Looking the invite up would hash the codes of all, for each entry.
+            Deed::Invited(id) => invites.contains(id),
+            deed => deed.inverse(rules, now).is_some(),
+        };
         let mut of = |entry: Entry| {
             let ended_by = entry.deed.key().and_then(|key| later.insert(key, entry.number));
-            let is_undoable = ended_by.is_none() && entry.deed.inverse(rules, now).is_some();
+            let is_undoable = ended_by.is_none() && is_undoable(&entry.deed);
             Self { entry, ended_by, is_undoable }
         };
         entries.into_iter().rev().map(&mut of).collect()
@@ -323,8 +350,8 @@ impl Deed {
             Change::Describe(which, _) => {
                 Self::Text { which: *which, before: text(before, *which), after: text(after, *which) }
             }
-            Change::Invite(invite) => Self::Invited(invite.code.clone()),
-            Change::Revoke(code) => Self::Revoked(code.clone()),
+            Change::Invite(invite) => Self::Invited(invite.id()),
+            Change::Revoke(code) => Self::Revoked(invite_id(code)),
             Change::Role(change) => Self::Role(change.to_string()),
         }
     }
@@ -334,14 +361,16 @@ impl Deed {
         match self.clone() {
             Self::Rule { subject, before, after } => {
                 let is_as_left = rules.of(subject) == after.as_ref();
-                let is_over = before.as_ref().is_some_and(|rule| rule.is_over(now));
-                (is_as_left && !is_over).then_some(Self::Rule { subject, before: after, after: before })
+                // A rule that would be over by now does not come back.
+                let restored = before.filter(|rule| !rule.is_over(now));
+                let undoes = is_as_left && restored != after;
+                undoes.then_some(Self::Rule { subject, before: after, after: restored })
             }
             Self::Text { which, before, after } => {
                 let is_as_left = rules.text(which) == after.as_deref();
                 is_as_left.then_some(Self::Text { which, before: after, after: before })
             }
-            Self::Invited(code) => rules.door.invites.contains_key(&code).then_some(Self::Revoked(code)),
+            Self::Invited(id) => rules.door.code_of(&id).is_some().then_some(Self::Revoked(id)),
             Self::Revoked(_) | Self::Role(_) | Self::Deleted(_) => None,
         }
     }
@@ -359,7 +388,7 @@ impl Deed {
         match self {
             Self::Rule { subject, .. } => Some(format!("{} {subject}", subject.noun())),
             Self::Text { which, .. } => Some(format!("text {which:?}")),
-            Self::Invited(code) | Self::Revoked(code) => Some(format!("invite {code}")),
+            Self::Invited(id) | Self::Revoked(id) => Some(format!("invite {id}")),
             Self::Role(_) | Self::Deleted(_) => None,
         }
     }

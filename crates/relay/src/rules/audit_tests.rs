@@ -1,4 +1,5 @@
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use birdhouse_events::Kind;
 
@@ -6,6 +7,9 @@ use super::super::{Invite, RoleChange, RuleBook, Verdict};
 use super::*;
 
 const ADMIN: Actor = Actor::Admin(Pubkey([7; 32]));
+
+/// The beginning of the SHA-256 of `ab`, by another program.
+const AB: &str = "fb8e20fc2e4c3f24";
 
 fn kind(number: u16) -> Subject {
     Subject::Kind(Kind(number))
@@ -75,7 +79,7 @@ fn texts_and_invites_are_undone_and_roles_are_not() {
     assert_eq!(book.current().text(Text::Name), Some("Nest"));
     assert!(book.current().invites().is_empty());
     let deeds: Vec<_> = book.audit().unwrap().into_iter().map(|one| one.entry.deed).collect();
-    assert_eq!(deeds[0], Deed::Revoked("ab".into()));
+    assert_eq!(deeds[0], Deed::Revoked(AB.into()));
     assert_eq!(deeds[2], Deed::Deleted(vec![3, 0]));
     assert_eq!(deeds[3], Deed::Role("made the role king".into()));
     assert_eq!(undoable(&book), [6], "the name can be Tree again");
@@ -145,7 +149,7 @@ fn the_oldest_entries_make_room_for_new_ones() {
         Act { actor: Actor::Ctl, deed }
     };
     for file in [None, Some(path.clone())] {
-        let mut log = file.map_or_else(AuditLog::default, |path| AuditLog::open(path).unwrap());
+        let mut log = file.map_or_else(AuditLog::default, AuditLog::open);
         let each = 100;
         for _ in 0..60 {
             log.append(&vec![act("x".repeat(1024)); each], 1).unwrap();
@@ -158,5 +162,139 @@ fn the_oldest_entries_make_room_for_new_ones() {
         log.append(&vec![act("\u{1}".repeat(1024)); crate::limits::ENDED_TOGETHER], 1).unwrap();
         assert!(log.bytes <= AUDIT_BYTES);
     }
-    assert_eq!(AuditLog::open(path).unwrap().last, 6000 + crate::limits::ENDED_TOGETHER as u64);
+    assert_eq!(AuditLog::open(path).last, 6000 + crate::limits::ENDED_TOGETHER as u64);
+}
+
+/// A book on the disk, with the bans 1 and 2.
+struct Kept {
+    folder: tempfile::TempDir,
+    book: RuleBook,
+}
+
+impl Kept {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let book = RuleBook::open(folder.path().join("rules")).unwrap();
+        for number in [1, 2] {
+            book.change(&decide(number, "noise"), Actor::Ctl).unwrap();
+        }
+        Self { folder, book }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join(AUDIT_FILE)
+    }
+
+    /// Returns the numbers of all entries, of the running book and after a start, the newest first.
+    fn numbers(&self) -> [Vec<u64>; 2] {
+        let numbers = |book: &RuleBook| book.audit().unwrap().iter().map(|one| one.entry.number).collect();
+        [numbers(&self.book), numbers(&self.reopened())]
+    }
+
+    fn reopened(&self) -> RuleBook {
+        RuleBook::open(self.folder.path().join("rules")).unwrap()
+    }
+}
+
+#[test]
+fn a_log_that_is_deleted_or_emptied_while_the_server_runs_begins_anew() {
+    let kept = Kept::new();
+    fs::remove_file(kept.log()).unwrap();
+    kept.book.change(&decide(3, ""), Actor::Ctl).unwrap();
+    assert_eq!(kept.numbers(), [[3], [3]], "numbers go on");
+    assert_eq!(fs::metadata(kept.log()).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::write(kept.log(), "").unwrap();
+    assert!(kept.book.audit().unwrap().is_empty());
+    kept.book.change(&decide(4, ""), Actor::Ctl).unwrap();
+    assert_eq!(kept.numbers(), [[4], [4]]);
+    assert!(!fs::read(kept.log()).unwrap().contains(&0));
+    // A change that fails removes its own entry alone.
+    fs::write(kept.log(), "").unwrap();
+    let rules = kept.folder.path().join("rules");
+    fs::remove_file(&rules).unwrap();
+    fs::create_dir_all(rules.join("x")).unwrap();
+    assert!(kept.book.change(&decide(5, ""), Actor::Ctl).is_err());
+    assert_eq!(fs::read(kept.log()).unwrap(), b"");
+}
+
+#[test]
+fn a_log_that_is_cut_or_has_a_rest_while_the_server_runs_swallows_no_entry() {
+    let kept = Kept::new();
+    let whole = fs::read(kept.log()).unwrap();
+    for (rest, left) in
+        [(&whole[..whole.len() - 9], vec![3, 1]), (&[&whole, &b"8f3a0c11 {\"nu"[..]].concat(), vec![4, 2, 1])]
+    {
+        fs::write(kept.log(), rest).unwrap();
+        kept.book.change(&decide(u16::try_from(left[0]).unwrap(), ""), Actor::Ctl).unwrap();
+        assert_eq!(kept.numbers(), [left.clone(), left]);
+    }
+}
+
+#[test]
+fn entries_of_another_version_survive_a_start_and_their_numbers_are_taken() {
+    let kept = Kept::new();
+    let json = r#"{"number":9,"time":1,"actor":"ctl","deed":{"painted":"red"}}"#;
+    let unknown = format!("{:08x} {json}\n", crc32c::crc32c(json.as_bytes()));
+    let bytes = [fs::read(kept.log()).unwrap(), unknown.clone().into_bytes()].concat();
+    fs::write(kept.log(), &bytes).unwrap();
+    let again = kept.reopened();
+    assert_eq!(fs::read(kept.log()).unwrap(), bytes);
+    again.change(&decide(3, ""), Actor::Ctl).unwrap();
+    assert_eq!(ends(&again).iter().map(|(number, ..)| *number).collect::<Vec<_>>(), [10, 2, 1]);
+    assert!(fs::read_to_string(kept.log()).unwrap().contains(&unknown));
+}
+
+#[test]
+fn a_log_that_cannot_be_read_is_set_aside() {
+    let kept = Kept::new();
+    fs::remove_file(kept.log()).unwrap();
+    fs::create_dir(kept.log()).unwrap();
+    let again = kept.reopened();
+    assert!(kept.log().with_extension("damaged").is_dir());
+    again.change(&decide(3, ""), Actor::Ctl).unwrap();
+    assert_eq!(ends(&again), [(1, Actor::Ctl, None)]);
+    // One without an end.
+    fs::remove_file(kept.log()).unwrap();
+    fs::remove_dir(kept.log().with_extension("damaged")).unwrap();
+    symlink("/dev/zero", kept.log()).unwrap();
+    assert!(kept.reopened().audit().unwrap().is_empty());
+}
+
+#[test]
+fn a_change_whose_entry_cannot_be_written_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (rules, log) = (folder.path().join("rules"), folder.path().join(AUDIT_FILE));
+    let book = RuleBook::open(rules.clone()).unwrap();
+    symlink("/dev/full", &log).unwrap();
+    let error = book.change(&decide(3, ""), Actor::Ctl).unwrap_err();
+    assert!(error.to_string().contains("room on the disk"), "{error}");
+    assert!(std::error::Error::source(&error).is_none(), "its cause is in its text, once");
+    assert!(book.current().is_empty() && !rules.exists());
+    fs::remove_file(&log).unwrap();
+    book.change(&decide(3, ""), Actor::Ctl).unwrap();
+    for book in [&book, &RuleBook::open(rules).unwrap()] {
+        assert_eq!((ends(book), book.current().len()), (vec![(1, Actor::Ctl, None)], 1));
+    }
+}
+
+#[test]
+fn undoing_over_a_ban_that_is_over_brings_back_none() {
+    let book = RuleBook::in_memory();
+    let over = Rule { until: Some(9), ..ban("for a time") };
+    book.change(&Change::Decide(kind(7), over), Actor::Ctl).unwrap();
+    book.change(&decide(7, "for good"), Actor::Ctl).unwrap();
+    assert_eq!(undoable(&book), [2]);
+    book.undo(2, Actor::Ctl).unwrap();
+    assert_eq!(book.current().of(kind(7)), None);
+}
+
+#[test]
+fn the_log_has_no_code_of_an_invite() {
+    let kept = Kept::new();
+    let invite = Invite { code: "0123456789abcdef".into(), inviter: None, uses: 5, since: 1, until: u64::MAX };
+    kept.book.change(&Change::Invite(invite.clone()), Actor::Ctl).unwrap();
+    kept.book.change(&Change::Revoke(invite.code.clone()), Actor::Ctl).unwrap();
+    let text = fs::read_to_string(kept.log()).unwrap();
+    assert!(!text.contains(&invite.code) && text.contains(&invite.id()), "{text}");
+    assert_eq!(ends(&kept.book)[1], (3, Actor::Ctl, Some(4)));
 }

@@ -66,10 +66,11 @@ impl RuleBook {
     /// Reads the rules of a file, and opens the audit log beside it. Without the files both are empty.
     ///
     /// # Errors
-    /// The file cannot be read or is damaged. It stays as it is.
+    /// The file of the rules cannot be read or is damaged. It stays as it is. An audit log that cannot be read is none:
+    /// it is set aside.
     pub fn open(path: PathBuf) -> Result<Self, RulesError> {
         let rules = file::read(&path)?.unwrap_or_default();
-        let log = AuditLog::open(path.with_file_name(AUDIT_FILE))?;
+        let log = AuditLog::open(path.with_file_name(AUDIT_FILE));
         let (current, writer) = (ArcSwap::from_pointee(rules), Writer { log, ..Writer::default() });
         Ok(Self { current, path: Some(path), writer: Mutex::new(writer), present: Present::default() })
     }

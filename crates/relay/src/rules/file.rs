@@ -18,6 +18,7 @@ use std::path::Path;
 use birdhouse_events::{EventId, Kind, Pubkey};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use super::door::Door;
 use super::roles::Roles;
@@ -90,7 +91,7 @@ struct RequestLine {
 
 /// Reads the rules; `None` without a file.
 pub(super) fn read(path: &Path) -> Result<Option<Rules>, RulesError> {
-    let unreadable = |source| file_error("read", path, source, "check the permissions of the file and its folder");
+    let unreadable = |cause| file_error("read", path, cause, "check the permissions of the file and its folder");
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -103,20 +104,34 @@ pub(super) fn read(path: &Path) -> Result<Option<Rules>, RulesError> {
 
 /// Replaces the file. When it returns, the rules are durable.
 pub(super) fn write(path: &Path, rules: &Rules) -> Result<(), RulesError> {
-    let failed = |source| file_error("write", path, source, "make room on the disk; the earlier rules apply");
-    replace(path, &encode(rules)).map_err(failed)
+    let failed = |cause| file_error("write", path, cause, "make room on the disk; the earlier rules apply");
+    put(path, &encode(rules)).map_err(failed)?;
+    // The file has the new rules: taking them back now would leave others in it than those that apply.
+    if let Err(error) = sync_folder(path) {
+        warn!(%error, "the rules have changed; a power cut now could bring the earlier ones back");
+    }
+    Ok(())
 }
 
-fn file_error(doing: &'static str, path: &Path, source: io::Error, advice: &'static str) -> RulesError {
-    RulesError::File { doing, path: path.display().to_string(), source, advice }
+fn file_error(doing: &'static str, path: &Path, cause: io::Error, advice: &'static str) -> RulesError {
+    RulesError::File { doing, path: path.display().to_string(), cause, advice }
 }
 
 /// Replaces a file in the folder of the relay, which only its owner may read. When it returns, the bytes are durable.
 ///
 /// # Errors
-/// The disk's failure; the file is as before.
+/// The disk's failure. The file is as before, unless only its folder cannot be synced.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().expect("the file is in the folder of the relay");
+    put(path, bytes)?;
+    sync_folder(path)
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path.parent().expect("the file is in the folder of the relay"))?.sync_all()
+}
+
+/// Replaces a file, without syncing its folder.
+fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("new");
     // One that a crash left may have another mode.
     match fs::remove_file(&temporary) {
@@ -126,8 +141,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    File::open(folder)?.sync_all()
+    fs::rename(&temporary, path)
 }
 
 fn encode(rules: &Rules) -> Vec<u8> {

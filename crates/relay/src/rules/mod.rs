@@ -18,6 +18,7 @@ mod book;
 mod door;
 mod ending;
 mod file;
+mod log_file;
 mod members;
 mod present;
 mod roles;
@@ -41,7 +42,7 @@ use ipnet::IpNet;
 
 use self::door::Door;
 use self::roles::Roles;
-use crate::limits::{BANNED_PREFIX_V4, BANNED_PREFIX_V6, INVITES_MAX, RULE_TEXT_BYTES, RULES_MAX};
+use crate::limits::{BANNED_PREFIX_V4, BANNED_PREFIX_V6, INVITES_MAX, RULE_END_MAX, RULE_TEXT_BYTES, RULES_MAX};
 
 /// Reason for clients whose events are of an author that is banned.
 pub(crate) const UNWANTED_AUTHOR: &str = "events of this author are not wanted here";
@@ -145,26 +146,26 @@ pub enum RulesError {
     #[error("failed to change the rules: a text has {0} bytes; use at most {RULE_TEXT_BYTES}")]
     TextTooLong(usize),
     /// The file cannot be read or written.
-    #[error("failed to {doing} the rules in {path}: {source}; {advice}")]
+    #[error("failed to {doing} the rules in {path}: {cause}; {advice}")]
     File {
         /// Verb for the message.
         doing: &'static str,
         /// The file.
         path: String,
         /// The cause.
-        source: std::io::Error,
+        cause: std::io::Error,
         /// Advice for the operator.
         advice: &'static str,
     },
     /// The audit log cannot be read or written.
-    #[error("failed to {doing} the audit log {path}: {source}; check its permissions, and the room on the disk")]
+    #[error("failed to {doing} the audit log {path}: {cause}; check its permissions, and the room on the disk")]
     AuditLog {
         /// Verb for the message.
         doing: &'static str,
         /// The file.
         path: String,
         /// The cause.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The audit log has no entry of this number.
     #[error("the audit log has no entry {0}; list them with `birdhouse ctl audit`")]
@@ -172,9 +173,24 @@ pub enum RulesError {
     /// An entry of the audit log cannot be undone.
     #[error("entry {0} of the audit log cannot be undone: it has no opposite, or something changed the same since")]
     NotUndoable(u64),
+    /// A text has a character that is neither printed nor the end of a line.
+    #[error("failed to change the rules: a text has the control character {0:?}; remove it")]
+    ControlCharacter(char),
     /// A rule would be over already.
     #[error("failed to make a rule: it would end in the past; give a later time")]
     Over,
+    /// A rule would end too late.
+    #[error(
+        "failed to make a rule: it would end after the year 2106; give a time in seconds, at most {RULE_END_MAX} since \
+         1970, or none"
+    )]
+    TooLate,
+    /// A rule for a time would replace one without an end, and leave none behind it.
+    #[error(
+        "failed to make a rule for a time: the same is {}, and would not be again after it; take that back first, or \
+         decide without an end", if *.0 == Verdict::Allow { "allowed" } else { "banned without an end" }
+    )]
+    HasNoEnd(Verdict),
     /// The file is damaged.
     #[error(
         "failed to read the rules in {path}: {cause}; restore the file from a backup, or move it away to start without \
@@ -289,9 +305,7 @@ impl Rules {
             Change::Decide(subject, rule) => {
                 check_text(&rule.reason)?;
                 check_network(*subject, rule.verdict)?;
-                if rule.is_over(rule.since) {
-                    return Err(RulesError::Over);
-                }
+                check_end(rule, self.of(*subject))?;
                 let is_same =
                     |old: &Rule| (old.verdict, &old.reason, old.until) == (rule.verdict, &rule.reason, rule.until);
                 // Ignoring decides nothing: it takes the place of no rule that does.
@@ -337,7 +351,11 @@ impl Rules {
         match deed {
             Deed::Rule { subject, after, .. } => changed.put(*subject, after.clone()),
             Deed::Text { which, after, .. } => changed.text_mut(*which).clone_from(after),
-            Deed::Revoked(code) => drop(changed.door.invites.remove(code)),
+            Deed::Revoked(id) => {
+                if let Some(code) = self.door.code_of(id) {
+                    changed.door.invites.remove(&code);
+                }
+            }
             Deed::Invited(_) | Deed::Role(_) | Deed::Deleted(_) => unreachable!("they undo nothing"),
         }
         changed.check_number()?;
@@ -438,7 +456,29 @@ fn check_network(subject: Subject, verdict: Verdict) -> Result<(), RulesError> {
 }
 
 fn check_text(text: &str) -> Result<(), RulesError> {
-    if text.len() > RULE_TEXT_BYTES { Err(RulesError::TextTooLong(text.len())) } else { Ok(()) }
+    if text.len() > RULE_TEXT_BYTES {
+        return Err(RulesError::TextTooLong(text.len()));
+    }
+    // Descriptions have lines and paragraphs.
+    let control = text.chars().find(|one| one.is_control() && !matches!(one, '\n' | '\r' | '\t'));
+    control.map_or(Ok(()), |control| Err(RulesError::ControlCharacter(control)))
+}
+
+/// Refuses an end that is past or too late, and one of a rule that would replace `earlier`, which has none.
+fn check_end(rule: &Rule, earlier: Option<&Rule>) -> Result<(), RulesError> {
+    let Some(until) = rule.until else { return Ok(()) };
+    if rule.is_over(rule.since) {
+        return Err(RulesError::Over);
+    }
+    if until > RULE_END_MAX {
+        return Err(RulesError::TooLate);
+    }
+    match earlier {
+        Some(Rule { verdict: verdict @ (Verdict::Allow | Verdict::Ban), until: None, .. }) => {
+            Err(RulesError::HasNoEnd(*verdict))
+        }
+        _ => Ok(()),
+    }
 }
 
 // === impl Subject ===

@@ -218,3 +218,37 @@ fn a_thread_ends_what_is_over_and_first_what_was_over_before() {
     assert_eq!((book.current().on_kind(Kind(2)), book.current().len()), (None, 1));
     assert!(u64::from(crate::clock::now()) > now + 1, "not before its time");
 }
+
+#[test]
+fn a_ban_for_a_time_replaces_no_rule_without_an_end() {
+    let (book, kind) = (RuleBook::in_memory(), Subject::Kind(Kind(7)));
+    let timed = Change::Decide(kind, Rule { verdict: Verdict::Ban, reason: String::new(), since: 10, until: Some(20) });
+    for (verdict, why) in [(Verdict::Allow, "is allowed"), (Verdict::Ban, "is banned without an end")] {
+        book.change(&decide(kind, verdict), Actor::Ctl).unwrap();
+        let error = book.change(&timed, Actor::Ctl).unwrap_err().to_string();
+        assert!(error.contains(why) && error.contains("take that back first"), "{error}");
+        assert_eq!(book.current().on_kind(Kind(7)), Some(verdict));
+    }
+    book.change(&Change::TakeBack(kind, Verdict::Ban), Actor::Ctl).unwrap();
+    book.change(&decide(kind, Verdict::Ignore), Actor::Ctl).unwrap();
+    assert!(book.change(&timed, Actor::Ctl).unwrap().is_changed, "what is ignored is not decided");
+    assert!(book.change(&decide(kind, Verdict::Ban), Actor::Ctl).unwrap().is_changed, "for good");
+}
+
+#[test]
+fn ends_beyond_the_year_2106_and_control_characters_are_refused() {
+    let book = RuleBook::in_memory();
+    let rule = |reason: &str, until| Rule { verdict: Verdict::Ban, reason: reason.to_owned(), since: 1, until };
+    let error = |rule| book.change(&Change::Decide(Subject::Kind(Kind(7)), rule), Actor::Ctl).unwrap_err().to_string();
+    for until in [1_800_000_000_000, u64::MAX, (1 << 32)] {
+        assert!(error(rule("", Some(until))).contains("in seconds"), "{until}");
+    }
+    for control in ["\0", "\u{1b}[31m", "\u{7f}", "\u{9b}2J"] {
+        assert!(error(rule(control, None)).contains("control character"), "{control:?}");
+        let change = Change::Describe(Text::Description, format!("a{control}b"));
+        assert!(matches!(book.change(&change, Actor::Ctl), Err(RulesError::ControlCharacter(_))));
+    }
+    assert!(book.current().is_empty() && book.audit().unwrap().is_empty());
+    let lines = Change::Describe(Text::Description, "a\r\n\tb".to_owned());
+    assert!(book.change(&lines, Actor::Ctl).unwrap().is_changed);
+}

@@ -196,13 +196,20 @@ async fn a_ban_for_a_time_ends_by_itself_and_the_log_names_the_admin() {
     assert_eq!(call(&app, "listbannedevents", json!([])).await, listed);
     assert!(client.publish(&event(1, 1, 2, &[])).await.1.starts_with("blocked: "));
     assert_eq!(app.client_at("203.0.113.7").await.err(), Some(403));
-    for (until, why) in
-        [(json!(now() - 1), "in the past"), (json!("tomorrow"), "number of seconds"), (json!(-5), "number")]
-    {
+    let (milliseconds, other) = (json!(now() * 1000), keys(2).pubkey().to_string());
+    for (until, why) in [
+        (json!(now() - 1), "in the past"),
+        (json!("tomorrow"), "number of seconds"),
+        (json!(-5), "number"),
+        (milliseconds, "in seconds"),
+    ] {
         let body = json!({ "method": "banpubkey", "params": [author, "", until] }).to_string();
         let (_, _, answer) = post(&app, ADMIN, &body).await;
         assert!(answer["error"].as_str().is_some_and(|error| error.contains(why)), "{answer}");
     }
+    let body = json!({ "method": "allowpubkey", "params": [other, "", later] }).to_string();
+    let (_, _, answer) = post(&app, ADMIN, &body).await;
+    assert!(answer["error"].as_str().is_some_and(|error| error.contains("no end")), "{answer}");
 
     app.until("the bans have ended", || app.relay.rule_book().current().len() == 1).await;
     assert!(now() > soon, "not before their last second was over");

@@ -85,7 +85,11 @@ fn ban(admin: &Admin<'_>, subject: Subject, params: &[Value]) -> Outcome {
     change(admin, &Change::Decide(subject, Rule { verdict: Verdict::Ban, reason: reason(params)?, since, until }))
 }
 
+/// Allows a subject for the reason of the second parameter, which may be absent.
 fn allow(admin: &Admin<'_>, subject: Subject, params: &[Value]) -> Outcome {
+    if params.get(2).is_some_and(|end| !end.is_null()) {
+        return Err("an allowance has no end: leave the third parameter out".to_owned());
+    }
     let since = now().into();
     change(
         admin,
