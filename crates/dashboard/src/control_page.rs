@@ -72,7 +72,7 @@ pub fn control_page(control: &Control<'_>) -> String {
             h1 { "Control" }
             @if control.has_watches { p { a href="/watches" { "Watched wallets and channels" } } }
             @if control.has_relay { p { a href="/reports" { "Reports to the relay, and bans" } } }
-            p { a href="/audit" { "Audit log" } }
+            @if let Commands::On { .. } = control.commands { p { a href="/audit" { "Audit log" } } }
             @match control.commands {
                 Commands::Off => (typed(control)),
                 Commands::On { token } => {

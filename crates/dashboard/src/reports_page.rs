@@ -80,7 +80,9 @@ pub fn reports_page(reports: &Reports<'_>) -> String {
         &html! {
             h1 { "Reports" }
             p.quiet { "What others have reported, and the relay stores. A report alone decides nothing." }
-            p { a href="/audit" { "Audit log: all decisions, and a way to undo them" } }
+            @if let Commands::On { .. } = reports.commands {
+                p { a href="/audit" { "Audit log: all decisions, and a way to undo them" } }
+            }
             @match reports.reported {
                 Err(why) => section.card.bad aria-label="Reason" { p { (why) } },
                 Ok([]) => p { "Nothing waits for a decision." },

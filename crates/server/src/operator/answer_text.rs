@@ -78,12 +78,26 @@ fn title(name: &str) -> String {
 
 fn cell(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => printable(text),
         Value::Null => "-".into(),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(", "),
         Value::Number(number) if number.is_f64() => format!("{:.2}", number.as_f64().unwrap_or_default()),
         other => other.to_string(),
     }
+}
+
+/// Returns a text that stays in its cell: with names of the characters that end lines, steer a terminal, or change the
+/// direction of writing.
+fn printable(text: &str) -> String {
+    let is_plain = |one: char| {
+        !one.is_control()
+            && !matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut printable = String::with_capacity(text.len());
+    for one in text.chars() {
+        if is_plain(one) { printable.push(one) } else { printable.extend(one.escape_default()) }
+    }
+    printable
 }
 
 #[cfg(test)]
@@ -103,5 +117,11 @@ mod tests {
         assert_eq!(text(&json!([])), "none\n");
         let status = json!({ "a": 1.5, "b": { "c_d": 2 }, "e": [], "f": ["x", "y"], "g": [{ "h": 3 }] });
         assert_eq!(text(&status), "a      1.50\nb c d  2\nf      x, y\n\ng\nh\n3\n");
+    }
+
+    #[test]
+    fn no_text_ends_its_line_steers_the_terminal_or_turns_the_writing() {
+        let rows = json!([{ "id": 1, "reason": "a\nb\t\u{1b}[2J\u{9b}\u{202e}c\u{2069} ünï" }]);
+        assert_eq!(text(&rows), "id  reason\n1   a\\nb\\t\\u{1b}[2J\\u{9b}\\u{202e}c\\u{2069} ünï\n");
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::operator::control::Control;
 use crate::operator::shown::iso;
 
-/// Entries on the page, the newest; `birdhouse ctl audit` lists more.
+/// Entries on the page, the newest; `birdhouse ctl audit --count` lists more.
 const SHOWN_MAX: usize = 200;
 
 /// Lists the newest entries.
@@ -87,8 +87,8 @@ fn line(Audited { entry, ended_by, is_undoable }: Audited) -> AuditLine {
             };
             line.reason = after.unwrap_or_default();
         }
-        Deed::Invited(code) => (line.action, line.subject) = ("invite", Some(invite(code))),
-        Deed::Revoked(code) => (line.action, line.subject) = ("revoke", Some(invite(code))),
+        Deed::Invited(id) => (line.action, line.subject) = ("invite", Some(invite(id))),
+        Deed::Revoked(id) => (line.action, line.subject) = ("revoke", Some(invite(id))),
         Deed::Role(words) => (line.action, line.reason) = ("role", words),
         Deed::Deleted(by_rule) => line.reason = deleted(&by_rule),
     }
@@ -108,11 +108,11 @@ fn action(actor: Actor, before: Option<&Rule>, after: Option<&Rule>) -> &'static
     }
 }
 
-fn invite(code: String) -> Named {
-    Named { noun: "invite", value: code }
+fn invite(id: String) -> Named {
+    Named { noun: "invite", value: id }
 }
 
-/// Returns in words what retention has deleted.
+/// Returns in words what retention did not keep.
 fn deleted(by_rule: &[u64]) -> String {
     let of_rules = (1..).zip(by_rule).filter(|(_, events)| **events > 0);
     of_rules.map(|(rule, events)| format!("{events} events by rule {rule}")).collect::<Vec<_>>().join(", ")

@@ -50,6 +50,7 @@ pub(super) fn revoke(control: &Control, code: &str, actor: Actor) -> Result<Valu
 
 fn to_json(invite: &Invite) -> Value {
     json!({
+        "id": invite.id(),
         "code": invite.code,
         "inviter": invite.inviter.map(|inviter| inviter.to_string()),
         "uses": invite.uses,

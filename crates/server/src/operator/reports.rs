@@ -36,6 +36,9 @@ pub(super) fn page(control: &Control, commands: Commands<'_>) -> String {
     let lines = lines.map_err(|error| format!("{error:#}"));
     let rules = control.rules.current();
     let mut decided = rules.list();
+    // Where there are no commands, readers need not be the operator: addresses of clients are not for them.
+    let is_listed = |subject: &Subject| !matches!((subject, commands), (Subject::Client(_), Commands::Off));
+    decided.retain(|(subject, _)| is_listed(subject));
     decided.sort_by_key(|(_, rule)| std::cmp::Reverse(rule.since));
     let decided: Vec<_> = decided.into_iter().take(DECIDED_MAX).map(decided_line).collect();
     reports_page(&Reports {

@@ -221,6 +221,38 @@ fn without_control_the_page_shows_commands_to_type() {
     assert_eq!(server.get("/health").status, 200);
 }
 
+/// Readers of pages without commands need not be the operator, and no reader is to be let into the relay.
+#[test]
+fn no_page_has_codes_of_invites_and_without_control_none_has_clients() {
+    let args = ["--relay-members=private"];
+    // A long name is in two parts.
+    let text = |page: &str| page.replace("</span><span class=\"tail\">", "");
+    let mut server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &args);
+    let code = server.ctl_json(&["invite", "--uses", "5"])["code"].as_str().unwrap().to_owned();
+    let id = server.ctl_json(&["invites"])[0]["id"].as_str().unwrap().to_owned();
+    server.ctl_json(&["ban", "client", "203.0.113.7", "--reason", "scans"]);
+    let page = text(&server.get("/audit").body);
+    assert!(page.contains(&id) && !page.contains(&code) && page.contains("scans"), "{page}");
+    let (_, log) = server.ctl(&["audit"]);
+    assert!(log.contains(&id) && !log.contains(&code), "{log}");
+    assert!(text(&server.get("/reports").body).contains("203.0.113.7"));
+    let file = std::fs::read_to_string(server.dir().join("relay/audit")).unwrap();
+    assert!(!file.contains(&code), "{file}");
+    assert_eq!(server.ctl_json(&["undo", "1"])["undone"], 1);
+    assert_eq!(server.ctl_json(&["invites"]), json!([]), "it is revoked");
+    server.ctl_json(&["stop"]);
+    server.wait();
+
+    let server = Birdhouse::start_relay(server.into_dir(), &[args[0], "--ops-control=off"]);
+    for path in ["/", "/control", "/reports", "/audit"] {
+        let page = server.get(path);
+        assert_eq!(page.status, if path == "/audit" { 403 } else { 200 }, "{path}");
+        let text = text(&page.body);
+        assert!(!text.contains("203.0.113.7") && !text.contains("scans"), "{path}: {text}");
+        assert!(!text.contains("href=\"./audit"), "{path}: {text}");
+    }
+}
+
 #[test]
 fn every_page_fits_and_is_usable_in_a_browser() {
     let node = node();

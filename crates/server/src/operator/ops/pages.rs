@@ -85,6 +85,11 @@ impl Dashboard {
         if let Err(reason) = self.guard.check_host(headers) {
             return Some(refusal(HERE, StatusCode::MISDIRECTED_REQUEST, "Unknown name", &reason));
         }
+        if path == "/audit" && self.commands == Switch::Off {
+            // It has addresses of clients and the operator's reasons, and readers need not be the operator.
+            let reason = "Where commands are off, the audit log is on the server alone: birdhouse ctl audit";
+            return Some(refusal(HERE, StatusCode::FORBIDDEN, "Commands are off", reason));
+        }
         if path == "/watches" && !self.wallets.are_open_to(headers) {
             return Some(key_needed(HERE));
         }
