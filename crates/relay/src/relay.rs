@@ -42,7 +42,7 @@ pub struct Relay {
     /// State of the thread that stores events.
     writer: Heartbeat,
     /// States of the threads without which the relay serves, by name.
-    others: [(&'static str, Heartbeat); 2],
+    others: [(&'static str, Heartbeat); 3],
     _workers: Vec<Worker>,
     _ending: Ending,
     pub(crate) plugin: Option<Plugin>,
@@ -98,7 +98,7 @@ impl Relay {
         // One event has room in any case.
         let hub = Hub::new(settings.limits.live_queue_bytes_all.max(settings.limits.message_bytes));
         let now = Instant::now();
-        let [writer, merging, words] = [(); 3].map(|()| Heartbeat::new(now));
+        let [writer, merging, words, bans] = [(); 4].map(|()| Heartbeat::new(now));
         let floor = Arc::new(DiskFloor::new(settings.disk.clone(), settings.limits.disk_free_bytes));
         let destination = match other {
             None => Destination::Local(depot(&events, &hub, &floor)),
@@ -123,7 +123,7 @@ impl Relay {
                 [compaction, recovery].into_iter().chain(indexing).chain(publisher).collect()
             }
         };
-        let ending = Ending::start(&rules);
+        let ending = Ending::reporting(&rules, bans.clone());
         rules.govern(&settings.connections);
         let counters = Counters::default();
         let (places, proxies) = (settings.limits.places(), settings.proxies.clone());
@@ -149,7 +149,7 @@ impl Relay {
             settings,
             has_warned_of_proxy: AtomicBool::new(false),
             writer,
-            others: [("compaction", merging), ("search", words)],
+            others: [("compaction", merging), ("search", words), ("rules", bans)],
             _workers: workers,
             _ending: ending,
         })

@@ -10,8 +10,9 @@
 //! entry of a change that did not come about.
 //!
 //! A crash may cut the last line, which is removed when the file is opened. A damaged line before it, and an intact one
-//! of another version, stay in the file and are left out of lists: their numbers are missing there. The oldest entries make room for new ones ([`AUDIT_BYTES`]). Members that join
-//! and leave by themselves are not in it: they could displace the operator's entries.
+//! of another version, stay in the file and are left out of lists: their numbers are missing there. The oldest entries
+//! make room for new ones ([`AUDIT_BYTES`]). Members that join and leave by themselves are not in it: they could
+//! displace the operator's entries.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,6 +29,8 @@ use crate::limits::AUDIT_BYTES;
 
 /// Name of the file, beside that of the rules.
 pub const AUDIT_FILE: &str = "audit";
+/// Seconds of a day.
+const DAY: u64 = 86_400;
 /// Bytes that are kept when the oldest entries make room.
 const KEPT_BYTES: usize = AUDIT_BYTES / 4 * 3;
 
@@ -172,6 +175,23 @@ impl AuditLog {
         Ok(before)
     }
 
+    /// Adds what a sweep of retention has deleted: to the newest entry, if that is one of the same day. An entry for
+    /// each sweep would drown those of the operator.
+    pub(super) fn add_deletion(&mut self, by_rule: Vec<u64>, time: u64) -> Result<(), RulesError> {
+        self.catch_up().map_err(|error| self.failed("write", error))?;
+        let mut all = self.all_bytes().map_err(|error| self.failed("read", error))?;
+        let start = all.strip_suffix(b"\n").and_then(|lines| lines.iter().rposition(|byte| *byte == b'\n'));
+        let start = start.map_or(0, |end| end + 1);
+        let newest = lines(&all[start..]).next().and_then(Entry::parse);
+        let Some(merged) = newest.and_then(|entry| entry.with_deletion(&by_rule, time)) else {
+            let act = Act { actor: Actor::Retention, deed: Deed::Deleted(by_rule) };
+            return self.append(&[act], time).map(drop);
+        };
+        all.truncate(start);
+        all.extend(merged.to_line());
+        self.put(all).map_err(|error| self.failed("write", error))
+    }
+
     /// Removes the entries that were added last: their change has failed.
     pub(super) fn take_back(&mut self, LogEnd { bytes, last }: LogEnd) {
         (self.bytes, self.last) = (bytes, last);
@@ -248,12 +268,18 @@ impl AuditLog {
         let all = self.all_bytes()?;
         let excess = all.len().saturating_sub(KEPT_BYTES.saturating_sub(bytes));
         let end = all[excess..].iter().position(|byte| *byte == b'\n').map_or(all.len(), |at| excess + at + 1);
-        let kept = &all[end..];
-        match &self.path {
-            None => self.memory = kept.to_vec(),
-            Some(path) => replace(path, kept)?,
+        self.put(all[end..].to_vec())
+    }
+
+    /// Replaces all bytes.
+    fn put(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        if let Some(path) = &self.path {
+            replace(path, &bytes)?;
         }
-        self.bytes = kept.len();
+        self.bytes = bytes.len();
+        if self.path.is_none() {
+            self.memory = bytes;
+        }
         Ok(())
     }
 }
@@ -310,6 +336,18 @@ impl Entry {
     fn to_line(&self) -> Vec<u8> {
         let json = serde_json::to_string(self).expect("its fields are text and numbers");
         format!("{:08x} {json}\n", crc32c::crc32c(json.as_bytes())).into_bytes()
+    }
+
+    /// Returns it with further deletions by the same number of rules; `None` if it is no deletion, or of another day.
+    fn with_deletion(mut self, by_rule: &[u64], time: u64) -> Option<Self> {
+        let Deed::Deleted(sums) = &mut self.deed else { return None };
+        if sums.len() != by_rule.len() || self.time / DAY != time / DAY {
+            return None;
+        }
+        for (sum, events) in sums.iter_mut().zip(by_rule) {
+            *sum += events;
+        }
+        Some(Self { time, ..self })
     }
 
     /// Parses a line; `None` if it is damaged, or of another version.

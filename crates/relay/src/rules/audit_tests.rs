@@ -298,3 +298,26 @@ fn the_log_has_no_code_of_an_invite() {
     assert!(!text.contains(&invite.code) && text.contains(&invite.id()), "{text}");
     assert_eq!(ends(&kept.book)[1], (3, Actor::Ctl, Some(4)));
 }
+
+#[test]
+fn sweeps_of_a_day_are_one_entry_unless_something_else_is_between() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(AUDIT_FILE);
+    for file in [None, Some(path.clone())] {
+        let mut log = file.map_or_else(AuditLog::default, AuditLog::open);
+        let revoked = Act { actor: Actor::Ctl, deed: Deed::Revoked(AB.into()) };
+        log.append(std::slice::from_ref(&revoked), 86_400).unwrap();
+        for (by_rule, time) in [(vec![3, 0], 86_401), (vec![1, 2], 172_799), (vec![5, 5], 172_800), (vec![1], 172_801)]
+        {
+            log.add_deletion(by_rule, time).unwrap();
+        }
+        log.append(&[revoked], 172_802).unwrap();
+        log.add_deletion(vec![1], 172_803).unwrap();
+        let entries = log.entries().unwrap();
+        let numbers: Vec<_> = entries.iter().map(|entry| (entry.number, entry.time)).collect();
+        assert_eq!(numbers, [(1, 86_400), (2, 172_799), (3, 172_800), (4, 172_801), (5, 172_802), (6, 172_803)]);
+        assert_eq!(entries[1].deed, Deed::Deleted(vec![4, 2]));
+        assert_eq!(log.all_bytes().unwrap().len(), log.bytes);
+    }
+    assert_eq!(AuditLog::open(path).entries().unwrap().len(), 6);
+}

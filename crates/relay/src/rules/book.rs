@@ -127,8 +127,7 @@ impl RuleBook {
 
     /// Adds to the audit log what retention has deleted. Waits for the disk.
     pub(crate) fn enter_deletion(&self, events_by_rule: Vec<u64>) -> Result<(), RulesError> {
-        let act = Act { actor: Actor::Retention, deed: Deed::Deleted(events_by_rule) };
-        self.writer.lock().log.append(&[act], now().into()).map(drop)
+        self.writer.lock().log.add_deletion(events_by_rule, now().into())
     }
 
     /// Ends rules whose time is over, durably; returns the number of those that it has ended. There may be more. Waits

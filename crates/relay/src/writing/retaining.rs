@@ -156,8 +156,11 @@ mod tests {
         while retaining.step(&events, 2100, began + LATER).unwrap() {}
         assert_eq!(events.live_events(), 0);
         let entries = book.audit().unwrap();
-        let deeds: Vec<_> = entries.iter().map(|one| (one.entry.actor, &one.entry.deed)).collect();
-        assert_eq!(deeds, [(Actor::Retention, &Deed::Deleted(vec![1])); 2], "each sweep that deletes has an entry");
+        assert!(entries.iter().all(|one| one.entry.actor == Actor::Retention));
+        let deeds: Vec<_> = entries.iter().map(|one| one.entry.deed.clone()).collect();
+        // The test may run at midnight.
+        let in_two_days = [(); 2].map(|()| Deed::Deleted(vec![1]));
+        assert!(deeds == [Deed::Deleted(vec![2])] || deeds == in_two_days, "all sweeps of a day: {deeds:?}");
 
         let mut none = Retaining::new(current(Vec::new()), Arc::new(RuleBook::in_memory()), began);
         assert!(!none.step(&events, 2100, began).unwrap() && !none.step(&events, 2100, began + LATER).unwrap());
