@@ -138,8 +138,7 @@ fn sibling_that_a_killed_node_wrote_over_other_blocks_is_noticed() {
     }
     // Killed before it noted the stranger, it writes a block of the same size there, and then the sibling of that.
     let written = family.connected(&[0, 2]);
-    (made.blk, made.rev) = (written.blk, written.rev);
-    made.write();
+    made.write_over(written);
     assert!(own_undo_fetched(&files, &family.siblings[2]).has_sibling);
 }
 
@@ -173,8 +172,7 @@ fn undo_data_behind_the_newest_is_not_taken_where_only_older_blocks_were_written
     let mut written = family.connected(&[2]);
     written.put(0, &last);
     written.connect_with(0, &family.siblings[0].0, &family.siblings[0].1);
-    (made.blk, made.rev) = (written.blk, written.rev);
-    made.write();
+    made.write_over(written);
     own_undo_fetched(&files, &family.siblings[2]);
 }
 
@@ -189,8 +187,7 @@ fn undo_data_behind_the_newest_is_not_taken_for_a_block_that_was_known_before_th
     let mut written = family.connected(&[2]);
     written.put(0, &stranger(98, &family.siblings[1]));
     written.connect_with(0, &family.siblings[0].0, &family.siblings[0].1);
-    (made.blk, made.rev) = (written.blk, written.rev);
-    made.write();
+    made.write_over(written);
     own_undo_fetched(&files, &family.siblings[2]);
 }
 
