@@ -179,7 +179,7 @@ impl AuditLog {
     /// each sweep would drown those of the operator.
     pub(super) fn add_deletion(&mut self, by_rule: Vec<u64>, time: u64) -> Result<(), RulesError> {
         self.catch_up().map_err(|error| self.failed("write", error))?;
-        let mut all = self.all_bytes().map_err(|error| self.failed("read", error))?;
+        let mut all = self.read()?;
         let start = all.strip_suffix(b"\n").and_then(|lines| lines.iter().rposition(|byte| *byte == b'\n'));
         let start = start.map_or(0, |end| end + 1);
         let newest = lines(&all[start..]).next().and_then(Entry::parse);
@@ -198,10 +198,9 @@ impl AuditLog {
         self.cut();
     }
 
-    /// Returns all entries, the oldest first.
-    pub(super) fn entries(&self) -> Result<Vec<Entry>, RulesError> {
-        let bytes = self.all_bytes().map_err(|error| self.failed("read", error))?;
-        Ok(lines(&bytes).filter_map(Entry::parse).collect())
+    /// Returns the bytes of all lines, of which [`entries`] are made.
+    pub(super) fn read(&self) -> Result<Vec<u8>, RulesError> {
+        self.all_bytes().map_err(|error| self.failed("read", error))
     }
 
     fn failed(&self, doing: &'static str, cause: io::Error) -> RulesError {
@@ -282,6 +281,11 @@ impl AuditLog {
         }
         Ok(())
     }
+}
+
+/// Returns all entries of a log, the oldest first.
+pub(super) fn entries(bytes: &[u8]) -> Vec<Entry> {
+    lines(bytes).filter_map(Entry::parse).collect()
 }
 
 /// Returns the lines that are whole, without their ends.

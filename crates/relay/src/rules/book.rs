@@ -14,7 +14,7 @@ use birdhouse_events::Pubkey;
 use birdhouse_net::{Connections, Meter};
 use parking_lot::Mutex;
 
-use super::audit::{AUDIT_FILE, Act, Actor, AuditLog, Audited, Deed};
+use super::audit::{AUDIT_FILE, Act, Actor, AuditLog, Audited, Deed, entries};
 use super::present::Present;
 use super::{Change, Invite, MemberRequest, Membership, Refusal, Rules, RulesError, Subject, file};
 use crate::clock::now;
@@ -121,8 +121,9 @@ impl RuleBook {
     /// # Errors
     /// The file cannot be read.
     pub fn audit(&self) -> Result<Vec<Audited>, RulesError> {
-        let entries = self.writer.lock().log.entries()?;
-        Ok(Audited::all(entries, &self.current(), now().into()))
+        // Who changes the rules does not wait until all is parsed.
+        let bytes = self.writer.lock().log.read()?;
+        Ok(Audited::all(entries(&bytes), &self.current(), now().into()))
     }
 
     /// Adds to the audit log what retention has deleted. Waits for the disk.
