@@ -17,7 +17,7 @@
 //!   of what streams between relays passed on.
 //! - [`postgres`]: the database of other relays; [`nostream`]: the tables of one of them.
 //! - [`browser`]: Chromium, to look at pages; [`inspection`]: its findings; [`electrum`]: a real wallet;
-//!   [`mempool_client`]: an explorer's client; [`attack`]: hostile clients.
+//!   [`mempool_client`]: an explorer's client; [`webhook`]: a receiver's side; [`attack`]: hostile clients.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "an `expect` here states an invariant; panics of use are documented")]
@@ -36,7 +36,7 @@ pub use birdhouse_regtest::{
 };
 
 pub use crate::chains::{bench_chain, core_coding, ledger, live, sequence};
-pub use crate::clients::{browser, client, electrum, http_client, inspection, mempool_client, openapi, pipe};
+pub use crate::clients::{browser, client, electrum, http_client, inspection, mempool_client, openapi, pipe, webhook};
 pub use crate::error::{Error, Result};
 pub use crate::events::{corpus, relay_history, stream_history};
 pub use crate::faults::{asked, attack, hooked_store, priority, slow_disk, slow_link, small_disk};

@@ -1,13 +1,13 @@
 //! A receiver of webhooks that can be killed: its listener and its connections go at once, in the middle of a request
 //! or after it was noted and before it was answered.
 
-use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
+use birdhouse_testkit::webhook::{self, Delivery};
 use serde_json::Value;
 
 const POLL: Duration = Duration::from_millis(2);
@@ -78,22 +78,7 @@ impl Drop for Receiver {
 fn answer(mut socket: TcpStream, noted: &Mutex<Vec<Noted>>, killed: &AtomicBool) -> Option<()> {
     socket.set_nonblocking(false).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;
-    let mut bytes = Vec::new();
-    loop {
-        let mut piece = [0; 4096];
-        let count = socket.read(&mut piece).ok().filter(|count| *count > 0)?;
-        bytes.extend_from_slice(&piece[..count]);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let header =
-            |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned());
-        if body.len() < header("content-length:")?.parse().ok()? {
-            continue;
-        }
-        noted.lock().unwrap().push((header("webhook-id:")?, serde_json::from_str(body).unwrap()));
-        if killed.load(Ordering::Relaxed) {
-            return None;
-        }
-        return socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").ok();
-    }
+    let Delivery { id, body } = webhook::read(&mut socket)?;
+    noted.lock().unwrap().push((id, body));
+    if killed.load(Ordering::Relaxed) { None } else { webhook::accept(&mut socket) }
 }

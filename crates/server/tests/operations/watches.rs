@@ -1,7 +1,7 @@
 //! Watches of a running server: the file, its commands, and what is announced.
 
 use std::fs::{self, Permissions};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use birdhouse_testkit::script::{Form, Lock};
 use birdhouse_testkit::tx::Payment;
+use birdhouse_testkit::webhook::{self, Delivery};
 use birdhouse_testkit::{Bitcoind, ChainBuilder, Options, mix};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -188,31 +189,14 @@ impl Receiver {
     /// Returns the id and the body of the next request. One of a server that is killed meanwhile comes again.
     pub(crate) fn take(&self) -> (String, Value) {
         loop {
-            let Some(text) = answered(self.accept()) else { continue };
-            let (head, body) = text.split_once("\r\n\r\n").unwrap();
-            return (header(head, "webhook-id:").to_owned(), serde_json::from_str(body).unwrap());
+            let mut socket = self.accept();
+            if let Some(Delivery { id, body }) = webhook::read(&mut socket)
+                && webhook::accept(&mut socket).is_some()
+            {
+                return (id, body);
+            }
         }
     }
-}
-
-/// Reads a request and answers it; `None` if the connection ends before.
-fn answered(mut socket: TcpStream) -> Option<String> {
-    let mut bytes = Vec::new();
-    loop {
-        let mut piece = [0; 4096];
-        let count = socket.read(&mut piece).ok().filter(|count| *count > 0)?;
-        bytes.extend_from_slice(&piece[..count]);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        if body.len() == header(head, "content-length:").parse::<usize>().unwrap() {
-            socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").ok()?;
-            return Some(text);
-        }
-    }
-}
-
-fn header<'a>(head: &'a str, name: &str) -> &'a str {
-    head.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim()
 }
 
 /// A payment reaches a webhook and a command, also one that came while the receiver was away and the server was killed;

@@ -8,3 +8,4 @@ pub mod inspection;
 pub mod mempool_client;
 pub mod openapi;
 pub mod pipe;
+pub mod webhook;
