@@ -53,6 +53,9 @@ pub(crate) struct Plan {
     /// Attacks to measure, one after the other and then together.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = Attack::ALL)]
     attacks: Vec<Attack>,
+    /// Measure the attacks together, and not one after the other.
+    #[arg(long)]
+    together: bool,
 }
 
 /// Arguments of the attackers' process.
@@ -113,7 +116,9 @@ pub(crate) fn run(plan: &Plan) -> Result<Record> {
     record.servers = vec![Measured::new("birdhouse", Some(&version_of(&plan.birdhouse)?), "")];
     let setup = Setup::start(SEED, &plan.birdhouse)?;
     let mut rows = vec![Figures::new("no attack", &[])];
-    rows.extend(plan.attacks.iter().map(|attack| Figures::new(&name(attack), &[*attack])));
+    if !plan.together {
+        rows.extend(plan.attacks.iter().map(|attack| Figures::new(&name(attack), &[*attack])));
+    }
     if plan.attacks.len() > 1 {
         rows.push(Figures::new("all at once", &plan.attacks));
     }
