@@ -248,3 +248,34 @@ fn a_node_that_reindexes_is_waited_for() {
         });
     }
 }
+
+#[test]
+fn a_node_on_another_data_folder_with_its_blocks_elsewhere_is_followed() {
+    World::new(56).followed(|world, index| {
+        wait_for_tip(index, &world.chain);
+        let ours = world.chain.height();
+        // The same chain, as another node stores it whose blocks arrive from the highest to the lowest.
+        let mut other = Bitcoind::start(Options::default()).unwrap();
+        for block in &world.chain.blocks()[1..] {
+            let header = bitcoin::consensus::encode::serialize_hex(&block.header);
+            other.rpc("submitheader", json!([header])).unwrap();
+        }
+        for block in world.chain.blocks()[1..].iter().rev() {
+            let raw = bitcoin::consensus::encode::serialize_hex(block);
+            other.rpc("submitblock", json!([raw])).unwrap();
+        }
+        assert_eq!(other.height().unwrap(), ours);
+        other.stop().unwrap();
+        let keys = [&world.node, &other].map(|node| std::fs::read(node.blocks_dir().join("xor.dat")).unwrap());
+        assert_ne!(keys[0], keys[1], "the files must differ in their obfuscation, too");
+        world.replace_chain(Some(&other.datadir().join("regtest")));
+        world.chain.mine(2);
+        world.chain.submit_to(&world.node).unwrap();
+        wait_for_tip(index, &world.chain);
+        let at = index.snapshot().unwrap();
+        for transaction in world.chain.blocks().iter().flat_map(|block| &block.txdata).skip(1) {
+            let found = at.transaction(transaction.compute_txid()).unwrap().unwrap();
+            assert_eq!(found.raw, bitcoin::consensus::encode::serialize(transaction));
+        }
+    });
+}
