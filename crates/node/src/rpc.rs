@@ -34,6 +34,12 @@ const NOT_AVAILABLE: &str = "Block not available";
 /// Core's error code `RPC_IN_WARMUP`.
 const IN_WARMUP: i64 = -28;
 
+/// Beginning of a node's last message before it has its first block (`AppInitMain` in Core's `init.cpp`). One that has
+/// deleted that block, and was killed before it wrote its coins for the first time, stays there.
+const PRUNING: &str = "Pruning blockstore";
+const STUCK: &str = " (if it says so for many minutes, it was killed while it deleted blocks: start it once with \
+                     -reindex)";
+
 /// A client of a node's RPC server.
 #[derive(Debug)]
 pub struct Rpc {
@@ -67,7 +73,8 @@ struct Refusal {
 impl From<Refusal> for NodeError {
     fn from(refusal: Refusal) -> Self {
         if refusal.code == IN_WARMUP {
-            return Self::Unavailable(transient(format!("the node is still starting: {}", refusal.message)));
+            let hint = if refusal.message.starts_with(PRUNING) { STUCK } else { "" };
+            return Self::Unavailable(transient(format!("the node is still starting: {}{hint}", refusal.message)));
         }
         Self::Rejected { code: refusal.code, message: refusal.message }
     }
@@ -301,6 +308,13 @@ mod tests {
         assert!(matches!(refusal(-26), NodeError::Rejected { code: -26, .. }));
         let gone = to_source_error(refusal(-8));
         assert_eq!(gone.kind, SourceErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_node_that_waits_for_blocks_it_has_deleted_is_not_waited_for_without_a_word() {
+        let said = |message: &str| NodeError::from(Refusal { code: -28, message: message.into() }).to_string();
+        assert!(said("Pruning blockstore…").ends_with("start it once with -reindex)"));
+        assert!(said("Verifying blocks…").ends_with("Verifying blocks…"));
     }
 
     #[test]
