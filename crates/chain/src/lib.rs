@@ -105,7 +105,7 @@ pub use build::{BuildOptions, BuildReport, Phase, Progress};
 pub use derived::{Derived, DerivedArray, DerivedIndex, DerivedProgress, DerivedReport, Records};
 pub use error::{Error, Result, rebuild_advice};
 pub use filters::{FilterHeaders, put_compact_size};
-pub use merging::MergeOptions;
+pub use merging::{MergeOptions, SpoolBounds, SpoolCounts};
 pub use names::{
     Hash256, Height, InvalidScriptHash, Profile, ScriptHash, Secret, Touched, TxNum, read_address, sha256d,
     sha256d_many,

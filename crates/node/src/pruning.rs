@@ -14,7 +14,8 @@ use crate::error::permanent;
 use crate::rpc::{Rpc, to_source_error};
 
 /// Blocks that an index may be behind a node that prunes by itself. It appends them in less time than the node takes
-/// to connect those that make it delete more.
+/// to connect those that make it delete more, though a process that is killed reads the blocks of a pack again: some
+/// thousands where their records lie on disk.
 const AUTOMATIC_GAP_MAX: u32 = 10_000;
 
 /// The way in which a node deletes blocks.

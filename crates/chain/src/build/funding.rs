@@ -11,7 +11,7 @@
 //! of 2010 have the txids of earlier ones.
 
 use crate::block::Origin;
-use crate::names::Height;
+use crate::names::{Height, TxNum};
 use crate::outside::BlockSource;
 
 /// The name of a coin whose run left it out.
@@ -19,6 +19,9 @@ pub(super) const UNNAMED: u64 = 0;
 
 const COINBASE: u64 = 1 << 63;
 const HASH_BITS: u32 = 40;
+/// No name by place is below, for nothing can spend an output of the genesis block. So a txnum can be told from a name.
+pub(crate) const NUMBERS_END: u64 = 1 << HASH_BITS;
+const _: () = assert!(TxNum::LIMIT <= NUMBERS_END);
 const HEIGHT_LIMIT: u32 = 1 << (63 - HASH_BITS);
 
 /// The form of all names of a build.

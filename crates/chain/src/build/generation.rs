@@ -29,7 +29,7 @@ const WINDOW_BYTES: u64 = 4 << 30;
 const GENERATIONS_MAX: u64 = 256;
 
 /// About one record in three is the first of its script.
-pub(super) const RECORDS_PER_SCRIPT: u64 = 3;
+pub(crate) const RECORDS_PER_SCRIPT: u64 = 3;
 
 /// Kind of the files of sorted runs, and of the records that are not packed.
 pub(super) const RUNS: &str = "run";

@@ -44,20 +44,21 @@ mod temp_files;
 mod txids;
 
 pub(crate) use self::emit::{NumberedBlock, each_record};
-pub(crate) use self::funding::Naming;
+pub(crate) use self::funding::{NUMBERS_END, Naming};
+pub(crate) use self::generation::RECORDS_PER_SCRIPT;
 pub(crate) use self::merge::{by_key, by_script};
 pub(crate) use self::parallel::in_parallel;
-pub(crate) use self::record::{PARTITION_BITS, Record, Side};
+pub(crate) use self::record::{PARTITION_BITS, Record, Side, TxRecord};
 pub(crate) use self::row_writer::{ScriptRowWriter, TxnumRowWriter};
 pub(crate) use self::run_set::RunSet;
 pub(crate) use self::script_state::{ScriptState, Unknown};
 pub(crate) use self::sort::{Partitioned, partitioned, sorted};
-pub(crate) use self::spool::Spool;
+pub(crate) use self::spool::{Spool, SpoolWriter};
 
 use std::fs;
 
 use crate::build::early::{first_unanswered, start_of};
-use crate::build::generation::{Generation, RECORDS_PER_SCRIPT, RUNS, SCRIPT_PARTITIONS, TIP, bytes};
+use crate::build::generation::{Generation, RUNS, SCRIPT_PARTITIONS, TIP, bytes};
 use crate::build::rows::{Rows, STEPS, layout};
 use crate::build::runs::{RUN_BYTES_PER_SCRIPT, RunHead};
 use crate::build::spool::Positions;
@@ -71,7 +72,7 @@ use crate::state::{Manifest, Merging, Slot, State};
 pub(crate) use context::Build;
 pub use options::{BuildOptions, BuildReport};
 pub use progress::{Phase, Progress};
-pub(crate) use temp_files::remove_leftovers;
+pub(crate) use temp_files::{remove_leftovers, unnamed_file};
 
 impl Build<'_> {
     /// Builds from the last generation that `manifest` names. Returns the manifest of the finished index.

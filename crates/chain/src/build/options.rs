@@ -47,7 +47,7 @@ impl BuildOptions {
     /// generation spools about as much as the files that are still to come, so that its records and the files before it
     /// take no more disk than the files of all generations will; but an eighth of the bound at least, for few
     /// generations.
-    pub(super) fn spool_bytes_max(&self, partitions: usize, to_come: Option<u64>) -> u64 {
+    pub(crate) fn spool_bytes_max(&self, partitions: usize, to_come: Option<u64>) -> u64 {
         let sortable = self.memory_bytes / 2 / self.threads as u64 * partitions as u64;
         let bound = self.temp_bytes.min(sortable);
         to_come.map_or(bound, |bytes| bytes.clamp(bound / SPOOL_PARTS_MAX, sortable))

@@ -108,15 +108,15 @@ impl Record {
 /// One transaction: keyed hash of its txid, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub(super) struct TxRecord {
-    pub(super) hash: u64,
-    pub(super) txnum: u64,
+pub(crate) struct TxRecord {
+    pub(crate) hash: u64,
+    pub(crate) txnum: u64,
 }
 
 impl TxRecord {
     /// The sort key.
     #[inline]
-    pub(super) fn order(&self) -> (u64, u64) {
+    pub(crate) fn order(&self) -> (u64, u64) {
         (self.hash, self.txnum)
     }
 }

@@ -97,7 +97,7 @@ impl Spend {
 }
 
 impl ScriptState {
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.txnums.clear();
         self.coins.clear();
         self.fundings.clear();
@@ -139,7 +139,13 @@ impl ScriptState {
 
     /// Checks that the records fund every output that they spend.
     pub(super) fn check_whole(&self) -> Result<(), UnknownCoin> {
-        self.earlier.first().map_or(Ok(()), |spend| Err(UnknownCoin { txnum: spend.spender }))
+        self.check_whole_but(|_| false)
+    }
+
+    /// Checks that the records fund every output that they spend, but for transactions with names that are `known`.
+    pub(crate) fn check_whole_but(&self, known: impl Fn(u64) -> bool) -> Result<(), UnknownCoin> {
+        let unknown = self.earlier.iter().find(|spend| !known(spend.funding));
+        unknown.map_or(Ok(()), |spend| Err(UnknownCoin { txnum: spend.spender }))
     }
 
     /// The rows of the transactions of later records, one each: spends name the outputs that this state and those

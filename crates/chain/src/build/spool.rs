@@ -1,6 +1,7 @@
 //! Temporary files of a generation: records by partition, and the offsets of transactions by block.
 //!
-//! Only [`Positions::save`] is durable: a build that is interrupted repeats its generation.
+//! Only [`Positions::save`] is durable: a build that is interrupted repeats its generation. The files of a [`Spool`]
+//! have no names once they are open, so none is left behind, and no other process can meet them.
 
 use std::fs::File;
 use std::marker::PhantomData;
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::block::{Cursor, prefetch, put_leb128};
-use crate::build::temp_files::write_durably;
+use crate::build::temp_files::{unnamed_file, write_durably};
 use crate::error::{Error, Result};
 use crate::names::Height;
 
@@ -38,6 +39,7 @@ pub(crate) struct Spool<R> {
 #[derive(Debug)]
 struct Partition {
     file: File,
+    /// The path at which the file was created, for messages.
     path: PathBuf,
     len: AtomicU64,
 }
@@ -46,18 +48,20 @@ impl<R: Plain> Spool<R> {
     pub(crate) fn create(dir: &Path, name: &str, partitions: usize) -> Result<Self> {
         let open = |index| {
             let path = dir.join(format!("{name}-{index:03}.tmp"));
-            let mut options = File::options();
-            options.read(true).write(true).create(true).truncate(true);
-            let file = options.open(&path).map_err(Error::io("create", &path))?;
-            Ok(Partition { file, path, len: AtomicU64::new(0) })
+            Ok(Partition { file: unnamed_file(&path)?, path, len: AtomicU64::new(0) })
         };
         let files = (0..partitions).map(open).collect::<Result<_>>()?;
         Ok(Self { files, shift: 64 - partitions.ilog2(), bytes: AtomicU64::new(0), records: PhantomData })
     }
 
     /// Bytes of the records that wait.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the longest partition, as far as they are written.
+    pub(crate) fn longest(&self) -> u64 {
+        self.files.iter().map(|partition| partition.len.load(Ordering::Relaxed)).max().unwrap_or(0)
     }
 
     /// The partition with the number in the first bits of `hash`.
@@ -76,13 +80,19 @@ impl<R: Plain> Spool<R> {
     /// All records of one partition, in no order. The file is emptied, and takes records again afterwards: a file that
     /// is used again costs the disk's folders less than a new one.
     pub(crate) fn take(&self, partition: usize) -> Result<Vec<R>> {
+        let records = self.read(partition)?;
         let Partition { file, path, len } = &self.files[partition];
-        let bytes = len.swap(0, Ordering::AcqRel);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        let bytes = usize::try_from(bytes).expect("a partition fits memory");
+        self.bytes.fetch_sub(len.swap(0, Ordering::AcqRel), Ordering::Relaxed);
+        file.set_len(0).map_err(Error::io("truncate", path))?;
+        Ok(records)
+    }
+
+    /// All records of one partition, in no order.
+    pub(crate) fn read(&self, partition: usize) -> Result<Vec<R>> {
+        let Partition { file, path, len } = &self.files[partition];
+        let bytes = usize::try_from(len.load(Ordering::Acquire)).expect("a partition fits memory");
         let mut records = vec![R::new_zeroed(); bytes / size_of::<R>()];
         file.read_exact_at(records.as_mut_slice().as_mut_bytes(), 0).map_err(Error::io("read", path))?;
-        file.set_len(0).map_err(Error::io("truncate", path))?;
         Ok(records)
     }
 
@@ -92,14 +102,6 @@ impl<R: Plain> Spool<R> {
         let at = len.fetch_add(bytes.len() as u64, Ordering::AcqRel);
         self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         file.write_all_at(bytes, at).map_err(Error::io("write", path))
-    }
-}
-
-impl<R> Drop for Spool<R> {
-    fn drop(&mut self) {
-        for partition in &self.files {
-            let _ = std::fs::remove_file(&partition.path);
-        }
     }
 }
 
@@ -221,5 +223,30 @@ impl Positions {
             blocks.push((Height(height), at, len));
         }
         Ok(Self { file, path: data, state: Mutex::new(PositionsState { end: 0, blocks }) })
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_spools_of_one_folder_and_name_have_files_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let spools = [1, 2].map(|_| Spool::<u64>::create(folder.path(), "same", 4).unwrap());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "files have names");
+        for (spool, value) in spools.iter().zip([7, 9]) {
+            let mut writer = spool.writer();
+            (0..1000).for_each(|_| writer.push(u64::MAX, value).unwrap());
+            writer.push(0, value).unwrap();
+            writer.finish().unwrap();
+        }
+        for (spool, value) in spools.iter().zip([7, 9]) {
+            assert_eq!((spool.bytes(), spool.longest()), (8008, 8000));
+            assert_eq!(spool.take(3).unwrap(), vec![value; 1000]);
+            assert_eq!((spool.read(0).unwrap(), spool.take(0).unwrap()), (vec![value], vec![value]));
+            assert_eq!((spool.bytes(), spool.longest()), (0, 0));
+        }
     }
 }

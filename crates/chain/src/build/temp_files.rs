@@ -20,6 +20,26 @@ pub(super) fn run_file(dir: &Path, kind: &str, generation: u32, partition: usize
     dir.join(format!("{kind}-{generation:05}-{partition:03}.run"))
 }
 
+/// Attempts to create a file where other processes create files of the same name.
+const ATTEMPTS: usize = 16;
+
+/// Creates an empty file for reading and writing, and removes its name at once: it is gone when it is closed, also
+/// where the process is killed, and no other process opens it.
+pub(crate) fn unnamed_file(path: &Path) -> Result<fs::File> {
+    let mut attempt = 1;
+    loop {
+        remove(path)?;
+        match fs::File::options().read(true).write(true).create_new(true).open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && attempt < ATTEMPTS => attempt += 1,
+            created => {
+                let file = created.map_err(Error::io("create", path))?;
+                remove(path)?;
+                return Ok(file);
+            }
+        }
+    }
+}
+
 /// Writes `bytes` to a new file at `path`, durably.
 pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = fs::File::create(path).map_err(Error::io("create", path))?;

@@ -7,8 +7,6 @@
 //! The records of each block lie by partition of their keys, as in the first build. Those of all blocks are sorted one
 //! partition at a time, when its rows are written: they fit the nearest caches, and memory never holds them twice.
 
-use std::ops::Range;
-
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
 
@@ -23,7 +21,7 @@ use crate::rows::{Coin, Part, Recent, Share, TxOutNum, txnum};
 use crate::state::Headers;
 
 /// Partitions of the records of a block.
-const PARTITIONS: usize = 1 << PARTITION_BITS;
+pub(super) const PARTITIONS: usize = 1 << PARTITION_BITS;
 /// Scripts of more records are counted in one partition of [`COUNTED_STEP`]: keyed hashes are spread evenly, so the
 /// count of a sixteenth of a hundred thousand scripts errs by about one in a hundred.
 const COUNTED_RECORDS_MAX: usize = 1 << 17;
@@ -97,16 +95,6 @@ pub(crate) struct Fresh {
 struct FreshBlock {
     records: Partitioned<Record>,
     found: Vec<TxNum>,
-}
-
-/// The scripts of a share, ascending by key.
-pub(super) struct FreshScripts<'a> {
-    fresh: &'a Fresh,
-    /// Partitions that are not sorted yet.
-    partitions: Range<usize>,
-    /// The records of a partition, of which those from `at` on are left.
-    records: Vec<Record>,
-    at: usize,
 }
 
 impl BlockRecords {
@@ -289,14 +277,6 @@ impl Fresh {
         counted.sum::<u64>() * step as u64
     }
 
-    /// The scripts of a share.
-    pub(super) fn scripts(&self, share: Share) -> FreshScripts<'_> {
-        let partitions = share.partitions(PARTITION_BITS);
-        let mut scripts = FreshScripts { fresh: self, partitions, records: Vec::new(), at: 0 };
-        scripts.sort_next();
-        scripts
-    }
-
     /// The rows of a delta for a share of the scripts, ascending by script and transaction.
     pub(crate) fn rows(&self, share: Share) -> impl Iterator<Item = (ScriptKey, TxNum, Recent)> {
         share.partitions(PARTITION_BITS).flat_map(|number| rows(&self.partition(number)))
@@ -304,7 +284,7 @@ impl Fresh {
 
     /// The records of a partition by script, then in the order of the chain. A spent output has the txnum of its
     /// funding transaction.
-    fn partition(&self, number: usize) -> Vec<Record> {
+    pub(super) fn partition(&self, number: usize) -> Vec<Record> {
         let mut records = Vec::with_capacity(self.blocks.iter().map(|block| block.records.part(number).len()).sum());
         for FreshBlock { records: of_block, found } in &self.blocks {
             records.extend(of_block.part(number).iter().map(|record| numbered(*record, found)));
@@ -332,31 +312,6 @@ impl Fresh {
     }
 }
 
-impl FreshScripts<'_> {
-    /// The key of the next script.
-    pub(super) fn key(&self) -> Option<ScriptKey> {
-        self.records.get(self.at).map(Record::key)
-    }
-
-    /// Adds what the blocks do to the next script to its part, if it has this key.
-    pub(super) fn add_to(&mut self, key: ScriptKey, part: &mut Part) {
-        let left = &self.records[self.at..];
-        let same = left.iter().take_while(|record| record.key() == key).count();
-        add(&left[..same], part);
-        self.at += same;
-        if same > 0 && self.at == self.records.len() {
-            self.sort_next();
-        }
-    }
-
-    /// Sorts the next partition that has records.
-    fn sort_next(&mut self) {
-        self.at = 0;
-        let mut sorted = self.partitions.by_ref().map(|number| self.fresh.partition(number));
-        self.records = sorted.find(|records| !records.is_empty()).unwrap_or_default();
-    }
-}
-
 /// The record, where a spent output has the number of its funding transaction instead of its index in `found`.
 fn numbered(mut record: Record, found: &[TxNum]) -> Record {
     if record.side() == Side::Spent {
@@ -366,7 +321,7 @@ fn numbered(mut record: Record, found: &[TxNum]) -> Record {
 }
 
 /// The records of each script.
-fn groups(by_key: &[Record]) -> impl Iterator<Item = &[Record]> {
+pub(super) fn groups(by_key: &[Record]) -> impl Iterator<Item = &[Record]> {
     by_key.chunk_by(|one, other| one.key() == other.key())
 }
 
@@ -388,12 +343,12 @@ fn row(records: &[Record]) -> Recent {
     row
 }
 
-fn coin(record: &Record, funding: TxNum) -> Coin {
+pub(super) fn coin(record: &Record, funding: TxNum) -> Coin {
     Coin { out: TxOutNum { txnum: funding, vout: record.vout() }, value: record.satoshis() }
 }
 
 /// Adds later records of a script to its part.
-fn add(records: &[Record], part: &mut Part) {
+pub(super) fn add(records: &[Record], part: &mut Part) {
     let mut spent = Vec::new();
     for record in records {
         if part.txnums.last() != Some(&record.txnum()) {
@@ -410,8 +365,11 @@ fn add(records: &[Record], part: &mut Part) {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
     use crate::block::{Funded, Origin};
+    use crate::merging::new_blocks::NewBlocks;
     use crate::names::{ScriptHash, Secret};
     use crate::rows::{HeaderRow, SHARE_BITS_MAX};
     use crate::state::ChainBlock;
@@ -461,11 +419,12 @@ mod tests {
     }
 
     /// The part of each script.
-    fn parts(fresh: &Fresh) -> Vec<Part> {
-        let (mut parts, mut scripts) = (Vec::new(), fresh.scripts(Share::ALL));
+    fn parts(fresh: Fresh) -> Vec<Part> {
+        let blocks = NewBlocks::Fresh(fresh);
+        let (mut parts, mut scripts) = (Vec::new(), blocks.scripts(Share::ALL).unwrap());
         while let Some(key) = scripts.key() {
             let mut part = Part::default();
-            scripts.add_to(key, &mut part);
+            scripts.add_to(key, &mut part).unwrap();
             parts.push(part);
         }
         parts
@@ -485,10 +444,7 @@ mod tests {
         });
         let fresh = fresh.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(fresh.scripts_about(), 1);
-        let parts = parts(&fresh);
         let outs = |coins: &[Coin]| coins.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>();
-        assert_eq!(parts[0].txnums, [1000, 1001, 1002, 1003].map(TxNum));
-        assert_eq!((outs(&parts[0].coins), outs(&parts[0].spends)), (vec![1002], vec![100, 100, 200]));
         let rows: Vec<(u64, usize, Vec<u64>)> =
             fresh.rows(Share::ALL).map(|(_, txnum, row)| (txnum.0, row.funded.len(), outs(&row.spent))).collect();
         assert_eq!(rows, [(1000, 1, vec![]), (1001, 0, vec![200, 100]), (1002, 1, vec![]), (1003, 0, vec![1000, 100])]);
@@ -496,6 +452,9 @@ mod tests {
         assert!(fresh.hashes.is_sorted() && fresh.kept_hashes(KeyLength::Wide, Share::ALL).is_sorted());
         txnums.sort_unstable();
         assert_eq!(txnums, [1000, 1001, 1002, 1003]);
+        let parts = parts(fresh);
+        assert_eq!(parts[0].txnums, [1000, 1001, 1002, 1003].map(TxNum));
+        assert_eq!((outs(&parts[0].coins), outs(&parts[0].spends)), (vec![1002], vec![100, 100, 200]));
     }
 
     #[test]
@@ -516,21 +475,21 @@ mod tests {
         let mut expected: Vec<ScriptKey> =
             (0..150_000).map(|vout| keyer.script(&ScriptHash(funded(vout).scripthash))).collect();
         expected.sort_unstable();
-        let mut found = Vec::new();
+        assert!((147_000..153_000).contains(&fresh.scripts_about()), "{} scripts", fresh.scripts_about());
+        let rows: Vec<(ScriptKey, TxNum)> = fresh.rows(Share::ALL).map(|(key, txnum, _)| (key, txnum)).collect();
+        assert!(rows.len() == 190_000 && rows.is_sorted());
+        let (mut found, blocks) = (Vec::new(), NewBlocks::Fresh(fresh));
         for share in Share::each(SHARE_BITS_MAX) {
-            let mut scripts = fresh.scripts(share);
+            let mut scripts = blocks.scripts(share).unwrap();
             while let Some(key) = scripts.key() {
                 let mut part = Part::default();
-                scripts.add_to(key, &mut part);
+                scripts.add_to(key, &mut part).unwrap();
                 assert_eq!(part.coins.len(), part.txnums.len());
                 found.push((key, part.coins.len()));
             }
         }
         assert!(found.iter().map(|(key, _)| key).eq(&expected));
         assert_eq!(found.iter().map(|(_, coins)| coins).sum::<usize>(), 190_000);
-        assert!((147_000..153_000).contains(&fresh.scripts_about()), "{} scripts", fresh.scripts_about());
-        let rows: Vec<(ScriptKey, TxNum)> = fresh.rows(Share::ALL).map(|(key, txnum, _)| (key, txnum)).collect();
-        assert!(rows.len() == 190_000 && rows.is_sorted());
     }
 
     #[test]
@@ -541,7 +500,7 @@ mod tests {
             let blocks = [block(&[1, 2], &[(9, height)]), block(&[9, 3], &[(9, second)])];
             let (settled, _) = settled(&blocks);
             let fresh = settled.number(|wanted| Ok(vec![Some(TxNum(77)); wanted.len()]));
-            let parts = parts(&fresh.unwrap_or_else(|error| panic!("{error}")));
+            let parts = parts(fresh.unwrap_or_else(|error| panic!("{error}")));
             assert_eq!(parts[0].spends.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>(), [77]);
             assert_eq!(parts[0].coins.iter().map(|coin| coin.out.txnum.0).collect::<Vec<_>>(), [1000]);
         }

@@ -9,12 +9,17 @@
 //! reorg touches no pack.
 
 mod fresh;
-
+mod new_blocks;
 mod plan;
+mod spool_bounds;
+mod spooled;
 mod streams;
 
-use self::fresh::FreshScripts;
 pub(crate) use self::fresh::{BlockRecords, Fresh, Gathered, Settled};
+pub(crate) use self::new_blocks::NewBlocks;
+use self::new_blocks::NewScripts;
+pub use self::spool_bounds::{SpoolBounds, SpoolCounts};
+pub(crate) use self::spooled::{EarlierSpend, Spooled, SpooledWriter};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +31,7 @@ use parking_lot::Mutex;
 
 pub(crate) use self::plan::{Bounds, Growth, Plan, plan};
 pub(crate) use self::streams::{keys_of_delta, keys_of_pack};
-use self::streams::{respent, scripts_of_delta, scripts_of_pack, txnums_of_delta, txnums_of_fresh, txnums_of_pack};
+use self::streams::{respent, scripts_of_delta, scripts_of_pack, txnums_of_delta, txnums_of_new, txnums_of_pack};
 use crate::build::{RunSet, ScriptRowWriter, TxnumRowWriter};
 use crate::error::{Error, Result};
 use crate::names::TxNum;
@@ -49,6 +54,11 @@ pub struct MergeOptions {
     pub bulk_blocks: u32,
     /// Records after which no more blocks are read to be appended together: one for each output funded or spent.
     pub bulk_records: usize,
+    /// So many buried blocks that the index lacks are appended as one pack whose records lie on disk meanwhile, within
+    /// the bounds of the last [`build`](crate::Index::build), if undo data has the heights of spent outputs.
+    pub spooled_blocks: u32,
+    /// Bounds of such a pack.
+    pub spooling: SpoolBounds,
     /// A merge at the tip takes the oldest pack while that has less than this multiple of the transactions that the
     /// merge has already taken.
     pub oldest_multiple: u64,
@@ -77,6 +87,8 @@ impl MergeOptions {
         delta_txs: 1 << 17,
         bulk_blocks: 100,
         bulk_records: (512 << 20) / BULK_RECORD_BYTES,
+        spooled_blocks: 1000,
+        spooling: SpoolBounds::DEFAULT,
         oldest_multiple: OLDEST_MULTIPLE,
     };
 
@@ -96,21 +108,21 @@ impl MergeOptions {
 const ITEMS_PER_LOOK: u64 = 4096;
 
 /// Scripts of a pack that has filters in memory. Reading a pack again when the index is opened takes about a second for
-/// each four million. On mainnet a pack of this size is merged with the oldest one.
+/// each four million. On mainnet a larger one is merged with the oldest one.
 const FILTERED_SCRIPTS_MAX: u64 = 16 << 20;
 
-/// Filters for a pack; `None` where it should have none.
-pub(crate) fn filters_for(pack: &Pack, scripts: u64) -> Option<Filters> {
+/// Filters for a pack of `scripts` scripts and `txs` live transactions; `None` where it should have none.
+pub(crate) fn filters_for(pack: &Pack, scripts: u64, txs: u64) -> Option<Filters> {
     let is_filtered = !pack.is_oldest() && scripts <= FILTERED_SCRIPTS_MAX;
-    is_filtered.then(|| Filters::new(scripts, pack.end.0 - pack.start.0))
+    is_filtered.then(|| Filters::new(scripts, txs))
 }
 
-/// Reads the keys of a pack again; `None` where it should have no filters.
+/// Reads the keys of a pack of `txs` live transactions again; `None` where it should have no filters.
 ///
 /// # Errors
 /// Failures of the store, or damaged rows.
-pub(crate) fn filters_of_pack(snapshot: &Snapshot, pack: &Pack) -> Result<Option<Filters>> {
-    let Some(filters) = filters_for(pack, pack.scripts) else { return Ok(None) };
+pub(crate) fn filters_of_pack(snapshot: &Snapshot, pack: &Pack, txs: u64) -> Result<Option<Filters>> {
+    let Some(filters) = filters_for(pack, pack.scripts, txs) else { return Ok(None) };
     keys_of_pack(snapshot, pack, &filters)?;
     Ok(Some(filters))
 }
@@ -194,7 +206,7 @@ pub(crate) struct Merge {
     /// The stale txnums of all packs.
     pub(crate) stale: Vec<TxNumRange>,
     /// Blocks after those of the snapshot, which have no rows yet.
-    pub(crate) fresh: Option<Fresh>,
+    pub(crate) new_blocks: Option<NewBlocks>,
 }
 
 /// A finished merge that is not published yet.
@@ -216,7 +228,8 @@ impl Merge {
     /// # Errors
     /// [`Error::Cancelled`] once `stop` is set; failures of the store; damaged rows.
     pub(crate) fn run(&self, stop: &AtomicBool) -> Result<Merged> {
-        let mut filters = filters_for(&self.pack, self.scripts_about);
+        let txs = self.live.iter().map(|range| range.end.0 - range.start.0).sum();
+        let mut filters = filters_for(&self.pack, self.scripts_about, txs);
         let merged = {
             let bits = self.share_bits();
             let mut lines = filters.as_mut().map(|filters| filters.shares(bits));
@@ -250,7 +263,7 @@ impl Merge {
 
     /// The bits of the shares that threads merge. A share has whole buckets of each pack.
     fn share_bits(&self) -> u32 {
-        if self.fresh.is_none() {
+        if self.new_blocks.is_none() {
             // The index waits for a merge of new blocks; others are for one thread of low priority.
             return 0;
         }
@@ -279,14 +292,14 @@ impl Merge {
         let deltas = deltas.map(|delta| scripts_of_delta(snapshot, delta, share));
         let mut deltas = deltas.collect::<Result<Vec<_>>>()?;
         // They follow the deltas.
-        let mut fresh = self.fresh.as_ref().map(|fresh| fresh.scripts(share));
+        let mut new = self.new_blocks.as_ref().map(|blocks| blocks.scripts(share)).transpose()?;
         let mut respent = if snapshot.stale.is_empty() { None } else { Some(respent(snapshot, share)?) };
         let mut rows = ScriptRowWriter::new(self.pack);
         let mut part = Part::default();
         let mut items = 0;
         loop {
             let stored = packs.iter().chain(&deltas).filter_map(streams::Ascending::key);
-            let Some(key) = stored.chain(fresh.as_ref().and_then(FreshScripts::key)).min() else { break };
+            let Some(key) = stored.chain(new.as_ref().and_then(NewScripts::key)).min() else { break };
             look(&mut items, stop)?;
             part.clear();
             for pack in &mut packs {
@@ -308,8 +321,8 @@ impl Merge {
                     part.add(more);
                 }
             }
-            if let Some(fresh) = &mut fresh {
-                fresh.add_to(key, &mut part);
+            if let Some(new) = &mut new {
+                new.add_to(key, &mut part)?;
             }
             if part.txnums.is_empty() {
                 continue;
@@ -337,8 +350,8 @@ impl Merge {
         let packs = self.packs().iter().map(|pack| txnums_of_pack(snapshot, pack, share));
         let deltas = snapshot.tables.deltas[..self.plan.deltas].iter();
         let deltas = deltas.map(|delta| txnums_of_delta(snapshot, delta, &self.pack, share));
-        let fresh = self.fresh.iter().map(|fresh| txnums_of_fresh(fresh, &self.pack, share));
-        let mut sources = packs.chain(deltas).chain(fresh).collect::<Result<Vec<_>>>()?;
+        let new = self.new_blocks.iter().map(|blocks| txnums_of_new(blocks, &self.pack, share));
+        let mut sources = packs.chain(deltas).chain(new).collect::<Result<Vec<_>>>()?;
         let mut rows = TxnumRowWriter::new(self.pack);
         let mut items = 0;
         loop {

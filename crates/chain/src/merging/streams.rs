@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use birdhouse_store::{KeyRange, PageLimit, Row, Table};
 
 use crate::error::{Error, Result};
-use crate::merging::fresh::Fresh;
+use crate::merging::new_blocks::NewBlocks;
 use crate::names::{ScriptKey, TxNum};
 use crate::rows::{Coin, Delta, Filters, Found, Pack, Part, Share, long, recent, recent_txnum, script, stale, txnum};
 use crate::state::Snapshot;
@@ -128,10 +128,23 @@ pub(super) fn respent(snapshot: &Snapshot, share: Share) -> Result<Ascending<'_,
     })
 }
 
-/// The transactions of fresh blocks, by what `pack` keeps of the hash.
-pub(super) fn txnums_of_fresh<'a>(fresh: &Fresh, pack: &Pack, share: Share) -> Result<Ascending<'a, (u64, TxNum), ()>> {
-    let mut txnums = fresh.kept_hashes(pack.key_length, share).into_iter();
-    Ascending::new(move || Ok(txnums.next().map(|item| (item, ()))))
+/// The transactions of new blocks, by what `pack` keeps of the hash.
+pub(super) fn txnums_of_new<'a>(
+    blocks: &'a NewBlocks,
+    pack: &'a Pack,
+    share: Share,
+) -> Result<Ascending<'a, (u64, TxNum), ()>> {
+    let mut lists = blocks.kept_hashes(pack.key_length, share);
+    let mut waiting = Vec::new().into_iter();
+    Ascending::new(move || {
+        loop {
+            if let Some(item) = waiting.next() {
+                return Ok(Some((item, ())));
+            }
+            let Some(list) = lists.next() else { return Ok(None) };
+            waiting = list?.into_iter();
+        }
+    })
 }
 
 /// The live transactions of a pack, by what packs keep of the hash.

@@ -159,11 +159,21 @@ impl Manifest {
         Some(seen)
     }
 
-    /// The number of txnums of a delta, stale ones included; at least `txs_min`.
+    /// The number of live txnums of a delta, at least `txs_min`. Those that were reserved and never used do not count.
     pub(crate) fn txs_of_delta(&self, delta: &Delta, txs_min: u64) -> u64 {
         let later = self.deltas.iter().map(|other| other.start).filter(|start| *start > delta.start);
         let end = later.min().unwrap_or(self.next);
-        txs_min.max(end.0.saturating_sub(delta.start.0))
+        txs_min.max(self.live_txs(TxNumRange { start: delta.start, end }))
+    }
+
+    /// The number of live txnums of a pack.
+    pub(crate) fn txs_of_pack(&self, pack: &Pack) -> u64 {
+        self.live_txs(TxNumRange { start: pack.start, end: pack.end })
+    }
+
+    /// The number of live txnums within `range`.
+    pub(crate) fn live_txs(&self, range: TxNumRange) -> u64 {
+        self.live_within(range).iter().map(|live| live.end.0 - live.start.0).sum()
     }
 
     /// First txnum after the packs.
@@ -441,6 +451,20 @@ mod tests {
         bytes[0] = 2;
         assert_eq!(Manifest::decode(&bytes), Err(Unread::OtherFormat { found: 2, known: FORMAT_VERSION }));
         assert!(matches!(Manifest::decode(&[]), Err(Unread::Malformed(_))));
+    }
+
+    #[test]
+    fn numbers_that_were_never_used_count_for_no_delta_and_no_pack() {
+        let mut manifest = manifest();
+        manifest.extend(TxNum(0), TxNum(10));
+        manifest.extend(TxNum(500), TxNum(530));
+        let (key_length, start, end) = (manifest.key_length, TxNum(0), TxNum(510));
+        let pack = Pack { slot: 0, key_length, script_bits: 1, txnum_bits: 1, start, end, scripts: 1 };
+        (manifest.packs, manifest.next) = (vec![pack], TxNum(9000));
+        manifest.deltas = vec![Delta { slot: 0, start: TxNum(510) }, Delta { slot: 1, start: TxNum(520) }];
+        assert_eq!(manifest.txs_of_pack(&pack), 20);
+        let of_deltas = |txs_min| [0, 1].map(|index: usize| manifest.txs_of_delta(&manifest.deltas[index], txs_min));
+        assert_eq!((of_deltas(0), of_deltas(17)), ([10, 10], [17, 17]));
     }
 
     #[test]

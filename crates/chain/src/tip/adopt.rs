@@ -14,7 +14,7 @@ use std::time::Duration;
 use birdhouse_store::FinishedRun;
 
 use crate::error::Result;
-use crate::merging::{Bounds, Fresh, Growth, Merge, Merged, Plan, Running, plan};
+use crate::merging::{Bounds, Growth, Merge, Merged, NewBlocks, Plan, Running, plan};
 use crate::names::{Height, Touched, TxNum};
 use crate::rows::{Delta, Filters, Pack, bucket_bits, script, txnum};
 use crate::state::{Manifest, Slot, Snapshot, TxNumRange};
@@ -88,13 +88,13 @@ impl Index {
         manifest: &Manifest,
         plan: Plan,
         slot: u8,
-        fresh: Option<Fresh>,
+        new_blocks: Option<NewBlocks>,
     ) -> Merge {
         let unpacked =
-            self.scripts_of(&manifest.deltas[..plan.deltas]) + fresh.as_ref().map_or(0, Fresh::scripts_about);
+            self.scripts_of(&manifest.deltas[..plan.deltas]) + new_blocks.as_ref().map_or(0, NewBlocks::scripts_about);
         let (pack, scripts_about) = layout(manifest, plan, slot, unpacked);
         let live = manifest.live_within(TxNumRange { start: pack.start, end: pack.end });
-        Merge { plan, snapshot, pack, scripts_about, live, stale: manifest.stale.clone(), fresh }
+        Merge { plan, snapshot, pack, scripts_about, live, stale: manifest.stale.clone(), new_blocks }
     }
 
     /// Chooses packs and deltas of the next merge. `buried` is the first txnum of the blocks that a reorg may replace.
@@ -214,7 +214,7 @@ fn layout(manifest: &Manifest, plan: Plan, slot: u8, scripts: u64) -> (Pack, u64
         slot,
         key_length: manifest.key_length,
         script_bits: bucket_bits(scripts_about, script::PER_BUCKET),
-        txnum_bits: bucket_bits(end.0 - start.0, txnum::PER_BUCKET),
+        txnum_bits: bucket_bits(manifest.live_txs(TxNumRange { start, end }), txnum::PER_BUCKET),
         start,
         end,
         scripts: 0,

@@ -11,6 +11,10 @@
 //! four are the most, a merge follows at once. The last 100 blocks, or 25 or more at once, go to the delta, so the
 //! longest way to the tip has few blocks that are appended one by one.
 //!
+//! An index that lacks a thousand blocks spools their records to disk first, and writes fewer packs: [`bulk_spool`].
+//!
+//! [`bulk_spool`]: super::bulk_spool
+//!
 //! Where blocks have siblings, a pack has stale transactions or a merge is under way, fewer blocks are appended
 //! together, or none. An append of a pack, or of many scripts, names no scripts: every subscription is checked.
 
@@ -19,16 +23,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use birdhouse_store::FinishedRun;
 use bitcoin::BlockHash;
 
 use crate::build::RunSet;
 use crate::error::{Error, Result};
-use crate::merging::{BlockRecords, Fresh, Growth, Settled};
+use crate::merging::{BlockRecords, Fresh, Growth, NewBlocks, Settled};
 use crate::names::{Height, ScriptHash, TouchedScripts, TxNum};
 use crate::outside::{BlockId, Node};
 use crate::query::{Funding, fundings};
-use crate::rows::{Delta, SHARE_BITS_MAX, Share, recent, recent_txnum, txnum};
-use crate::state::{Headers, Key, Manifest, Snapshot, State, Storage};
+use crate::rows::{Delta, Filters, Pack, SHARE_BITS_MAX, Share, recent, recent_txnum, txnum};
+use crate::state::{Headers, Key, Manifest, Slot, Snapshot, State, Storage};
 use crate::tip::adopt::take;
 use crate::tip::bulk_read::{BulkRead, Reading};
 use crate::tip::index::Index;
@@ -38,17 +43,28 @@ use crate::work::parallel;
 /// The most blocks whose hashes are asked for. Of full blocks, some 280 fill a pack with the default memory.
 const BLOCKS_MAX: u32 = 1024;
 /// Of the appended transactions, those whose blocks are remembered for the next ones.
-const REMEMBERED: u64 = 1 << 17;
+pub(super) const REMEMBERED: usize = 1 << 17;
 /// Blocks that are fetched and parsed at once. Threads begin anew for each such list, with buffers of their own.
-const FETCHED_BLOCKS: usize = 32;
+pub(super) const FETCHED_BLOCKS: usize = 32;
 /// Scripts that are announced one by one, repeated ones counted, 10 MB. Beyond, every subscription is checked.
 const ANNOUNCED_SCRIPTS_MAX: usize = 1 << 18;
 
 /// Free slots.
 #[derive(Clone, Copy)]
-struct Free {
+pub(super) struct Free {
     pack: u8,
     delta: u8,
+}
+
+/// A pack of new blocks whose rows are in no table yet.
+pub(super) struct WrittenPack {
+    /// The manifest that the pack is published with.
+    next: Manifest,
+    pack: Pack,
+    filters: Option<Arc<Filters>>,
+    runs: Vec<FinishedRun>,
+    /// The slots of what the pack replaces.
+    taken: Vec<Slot>,
 }
 
 /// The form in which blocks are appended, and the height after the last of them.
@@ -108,6 +124,11 @@ impl Index {
         let is_merging = self.merger.lock().running.is_some();
         let mut manifest = self.writer.lock();
         let free = self.free_slots(&manifest).filter(|_| !is_merging && manifest.stale.is_empty());
+        if let Some(free) = free.filter(|_| ahead.is_none() && self.is_spooled(known, best.height))
+            && let Some(advanced) = self.append_spooled(before, node, best, &mut manifest, free, stop)?
+        {
+            return Ok(Some(advanced));
+        }
         let hashes = node.block_hashes(Height(known)..Height(end_of_bulk(known, best.height)))?;
         let until = |end: u32| &hashes[..hashes.len().min((end - known) as usize)];
         let bulk = self.bulk(known, best.height, free);
@@ -123,7 +144,11 @@ impl Index {
             return Ok(None);
         }
         let next = self.bulk(known + blocks, best.height, free);
-        let hashes = until(next.end()).get(blocks as usize..).unwrap_or_default();
+        let mut hashes = until(next.end()).get(blocks as usize..).unwrap_or_default();
+        if self.is_spooled(known + blocks, best.height) {
+            // They are not read ahead.
+            hashes = &[];
+        }
         let next = PlannedBulk { bulk: next, hashes };
         let (snapshot, touched) = self.write_reading_ahead(before, &mut manifest, bulk, read, next, stop)?;
         let tip = snapshot.tip();
@@ -142,7 +167,7 @@ impl Index {
         }
     }
 
-    fn bulk_blocks(&self) -> u32 {
+    pub(super) fn bulk_blocks(&self) -> u32 {
         self.merging.bulk_blocks.max(1)
     }
 
@@ -256,32 +281,41 @@ impl Index {
         next.extend(first, end);
         next.state = State::Ready(headers.tip().ok_or(Error::NoBlocks)?);
         match bulk {
-            Bulk::Pack(free, _) => self.publish_pack(before, &mut next, free, fresh, rows, stop)?,
+            Bulk::Pack(free, _) => {
+                let written = self.write_pack(before, next, free, NewBlocks::Fresh(fresh), rows, stop)?;
+                next = self.publish_pack(written)?;
+            }
             Bulk::Delta(_) => self.publish_delta(&mut next, first, &fresh, rows)?,
         }
         *manifest = next;
         Ok((Snapshot { mempool, ..self.snapshot_of(manifest, headers) }, touched))
     }
 
-    /// Writes new blocks as a pack, and publishes `next` with it.
-    fn publish_pack(
+    /// Writes new blocks as the rows of a pack. `next` is the manifest with the blocks, but without the pack.
+    pub(super) fn write_pack(
         &self,
         before: &Arc<Snapshot>,
-        next: &mut Manifest,
+        mut next: Manifest,
         free: Free,
-        fresh: Fresh,
+        blocks: NewBlocks,
         rows: RunSet<'_>,
         stop: &AtomicBool,
-    ) -> Result<()> {
+    ) -> Result<WrittenPack> {
         // The blocks end the last delta, and all that is unpacked is buried.
         next.deltas.push(Delta { slot: free.delta, start: next.next });
-        let plan = self.plan(next, next.next, Growth::BEHIND).expect("nothing is stale, and a delta is buried");
-        let merged = self.merge_of(Arc::clone(before), next, plan, free.pack, Some(fresh)).run(stop)?;
+        let plan = self.plan(&next, next.next, Growth::BEHIND).expect("nothing is stale, and a delta is buried");
+        let merged = self.merge_of(Arc::clone(before), &next, plan, free.pack, Some(blocks)).run(stop)?;
         let runs = merged.runs.into_iter().chain(rows.finish()?).collect();
-        let taken = take(next, merged.plan, merged.pack);
-        self.load_and_publish(runs, next, merged.pack)?;
-        self.retire(taken, merged.pack, merged.filters);
-        Ok(())
+        let taken = take(&mut next, merged.plan, merged.pack);
+        Ok(WrittenPack { next, pack: merged.pack, filters: merged.filters, runs, taken })
+    }
+
+    /// Loads the rows of a pack, and publishes the manifest with it, which is returned.
+    pub(super) fn publish_pack(&self, written: WrittenPack) -> Result<Manifest> {
+        let WrittenPack { next, pack, filters, runs, taken } = written;
+        self.load_and_publish(runs, &next, pack)?;
+        self.retire(taken, pack, filters);
+        Ok(next)
     }
 
     /// Adds the rows of new blocks, whose transactions begin at `first`, to the last delta, or to a new one if that is
@@ -314,23 +348,29 @@ impl Index {
     /// Reserves the numbers of the transactions that were read, durably, and writes their txids. Returns the manifest
     /// that reserves them.
     fn reserve(&self, manifest: &mut Manifest, settled: &Settled) -> Result<Manifest> {
-        let Storage { store, txids: array, .. } = &*self.shared.storage;
-        let next = Manifest { next: settled.end(), ..manifest.clone() };
-        store.publish(&next.encode())?;
-        manifest.next = next.next;
+        let Storage { txids: array, .. } = &*self.shared.storage;
+        let next = self.reserve_until(manifest, settled.end())?;
         for (first, txids) in settled.txids() {
             if let Some(array) = array {
                 array.write(first.0, txids.as_flattened())?;
             }
-            if first.0 + txids.len() as u64 + REMEMBERED > next.next.0 {
+            if first.0 + txids.len() as u64 + REMEMBERED as u64 > next.next.0 {
                 self.remember(txids, first);
             }
         }
         Ok(next)
     }
 
+    /// Reserves the numbers before `end`, durably. Returns the manifest that reserves them.
+    pub(super) fn reserve_until(&self, manifest: &mut Manifest, end: TxNum) -> Result<Manifest> {
+        let next = Manifest { next: end, ..manifest.clone() };
+        self.shared.storage.store.publish(&next.encode())?;
+        manifest.next = end;
+        Ok(next)
+    }
+
     /// Finds transactions of earlier blocks: the newest in memory, the others as [`fundings::find`] does.
-    fn find_fundings(&self, before: &Snapshot, fundings: &[Funding]) -> Result<Vec<Option<TxNum>>> {
+    pub(super) fn find_fundings(&self, before: &Snapshot, fundings: &[Funding]) -> Result<Vec<Option<TxNum>>> {
         let mut recent = self.recent_txids.lock();
         let is_it = |funding: &Funding, txnum: TxNum| before.is_live(txnum) && funding.may_be(txnum, &before.headers);
         let known = |funding: &Funding| recent.get(&Key(funding.txid)).copied().filter(|txnum| is_it(funding, *txnum));
@@ -344,7 +384,7 @@ impl Index {
         Ok(found)
     }
 
-    fn remember(&self, txids: &[[u8; 32]], first: TxNum) {
+    pub(super) fn remember(&self, txids: &[[u8; 32]], first: TxNum) {
         let mut recent = self.recent_txids.lock();
         for (txid, txnum) in txids.iter().zip(first.0..) {
             recent.insert(Key(*txid), TxNum(txnum));

@@ -26,6 +26,7 @@ use crate::tip::bulk_read::BulkRead;
 use crate::tip::following::Following;
 use crate::tip::front::FrontFilters;
 use crate::tip::mirror::Mirror;
+use crate::tip::spool_state::SpoolState;
 use crate::work::WorkBudget;
 
 /// The error of a request for a snapshot while the index is first built.
@@ -68,9 +69,9 @@ const UPDATES_HELD: usize = 64;
 ///
 /// # Locks
 /// A thread that holds one of these locks takes only those after it: `mirror`, `merger`, `writer`, then one of
-/// `front_filters`, `ahead`, `recent_txids`, then `slots`, then `current`, then those of the caches in `shared`.
-/// `mirror`, `merger` and `writer` are held over reads of the node and writes of the store, the others for single
-/// values. A reader takes `current` alone.
+/// `front_filters`, `spooling`, `ahead`, `recent_txids`, then `slots`, then `current`, then those of the caches in
+/// `shared`. `mirror`, `merger` and `writer` are held over reads of the node and writes of the store, the others for
+/// single values. A reader takes `current` alone.
 #[derive(Debug)]
 pub struct Index {
     pub(crate) shared: Arc<Shared>,
@@ -90,6 +91,8 @@ pub struct Index {
     pub(super) slots: Mutex<Slots>,
     pub(super) merging: MergeOptions,
     pub(super) merger: Mutex<Merger>,
+    /// The bounds of the last build, and what came of appending within them.
+    pub(super) spooling: Mutex<SpoolState>,
     /// Blocks that were read while those before them were written.
     pub(super) ahead: Mutex<Option<BulkRead>>,
     /// Most of what new blocks spend.
@@ -198,6 +201,7 @@ impl Index {
             slots: Mutex::default(),
             merging,
             merger: Mutex::default(),
+            spooling: Mutex::default(),
             ahead: Mutex::default(),
             recent_txids: Mutex::default(),
             front_filters: Mutex::default(),
@@ -231,7 +235,7 @@ impl Index {
         let mut unfiltered = self.snapshot_of(manifest, headers.clone());
         unfiltered.tables = Arc::new(Tables::unfiltered(manifest));
         for pack in &manifest.packs {
-            if let Some(filters) = filters_of_pack(&unfiltered, pack)? {
+            if let Some(filters) = filters_of_pack(&unfiltered, pack, manifest.txs_of_pack(pack))? {
                 self.slots.lock().set_filters(Slot::Pack(pack.slot), Arc::new(filters));
             }
         }
@@ -485,6 +489,7 @@ impl Index {
     /// # Errors
     /// Failures of the source, the store or the file system; [`Error::Cancelled`]. Another call resumes the build.
     pub fn build(&self, tip: Option<BlockHash>, options: &BuildOptions) -> Result<Option<BuildReport>> {
+        self.spooling.lock().options = Some(options.clone());
         if self.is_ready() {
             if options.temp_dir.is_dir() {
                 remove_leftovers(&options.temp_dir, u32::MAX)?;

@@ -398,6 +398,12 @@ impl NewBlock {
         Error::Block { height: self.height, error: BlockError::SpentCount }
     }
 
+    /// Returns true if the block is not appended together with others by way of the disk: its undo data needs a proof,
+    /// or its spent outputs came without their heights, as from a node over RPC.
+    pub(super) fn is_alone(&self) -> bool {
+        self.has_sibling || self.touches.spent.iter().any(|spent| spent.origin.is_none())
+    }
+
     fn id(&self) -> BlockId {
         BlockId { height: self.height, hash: self.hash() }
     }

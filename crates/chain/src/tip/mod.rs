@@ -12,6 +12,7 @@ mod admit;
 mod adopt;
 mod bulk_append;
 mod bulk_read;
+mod bulk_spool;
 mod derived;
 mod follow;
 mod following;
@@ -22,6 +23,8 @@ mod ingest;
 mod merge_state;
 mod mirror;
 mod silence;
+mod spool_state;
+mod spooled_txids;
 mod unannounced;
 
 pub use self::front::is_same_index;

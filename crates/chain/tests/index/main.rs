@@ -28,6 +28,7 @@ mod model;
 mod overwritten;
 mod power_cut;
 mod spenders;
+mod spooled;
 mod tweak_kills;
 mod tweak_vectors;
 mod tweaks;

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use birdhouse_chain::{Balance, Error, Height, Index, Profile, ScriptHash};
+use birdhouse_chain::{Balance, Error, Height, Index, MergeOptions, Profile, ScriptHash};
+use birdhouse_store::MemoryStore;
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
 use bitcoin::transaction::Version;
 use bitcoin::{Amount, Block, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute};
 use sha2::{Digest as _, Sha256};
 
-use crate::common::{MemoryNode, built};
+use crate::common::{MemoryNode, built, open_merging, options};
 
 const REWARD_SAT: u64 = 5_000_000_000;
 
@@ -91,6 +92,43 @@ fn an_overwritten_coinbase_is_listed_once_at_its_later_block() {
             assert!(at.unspent(&scripthash).unwrap().is_empty());
             assert_eq!(at.history(&scripthash).unwrap().len(), 2);
         }
+    }
+}
+
+#[test]
+fn an_overwritten_coinbase_is_listed_once_where_records_of_its_blocks_lay_on_disk() {
+    let (script, other) = (ScriptBuf::from_bytes(vec![0x51, 0x52]), ScriptBuf::from_bytes(vec![0x53]));
+    let coinbase = transaction(OutPoint::null(), &script);
+    let txid = coinbase.compute_txid();
+    let mut blocks = ChainBuilder::new(1).blocks().to_vec();
+    for number in 1..40 {
+        let mut own = transaction(OutPoint::null(), &other);
+        own.input[0].sequence = Sequence(number);
+        // A spend of the later coin lies in the same pack.
+        let spend = (number == 30).then(|| transaction(OutPoint { txid, vout: 0 }, &other));
+        let first = if number == 3 || number == 5 { coinbase.clone() } else { own };
+        mined(&mut blocks, std::iter::once(first).chain(spend).collect());
+    }
+    // Both coinbases are spooled; or the first one is indexed before.
+    for (built, last) in [(2, 25), (5, 25), (2, 40), (5, 40)] {
+        let node = Arc::<MemoryNode>::default();
+        node.give_undo_data();
+        node.follow(&blocks[..built]);
+        let merging = MergeOptions { tip_blocks: 0, bulk_blocks: 2, spooled_blocks: 2, ..MergeOptions::DEFAULT };
+        let (store, temp) = (MemoryStore::new(), tempfile::tempdir().unwrap());
+        let index = open_merging(&store, &node, Profile::Full, merging);
+        index.build(None, &options(temp.path())).unwrap();
+        index.set_overwritten_coinbases(vec![(Height(3), blocks[3].block_hash())]);
+        node.follow(&blocks[..last]);
+        index.sync(&*node).unwrap();
+        assert_eq!(index.spool_counts().published, 1);
+        if last < 30 {
+            assert_listed_once(&index, &script, txid);
+            continue;
+        }
+        let (at, scripthash) = (index.snapshot().unwrap(), ScriptHash::of(script.as_bytes()));
+        assert_eq!(at.balance(&scripthash).unwrap(), Balance::default());
+        assert_eq!(at.history(&scripthash).unwrap().len(), 2);
     }
 }
 

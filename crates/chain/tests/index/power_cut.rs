@@ -3,9 +3,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use birdhouse_chain::{BuildOptions, Error, Height, Index, MergeOptions, Profile};
+use birdhouse_chain::{BuildOptions, Error, Height, Index, MergeOptions, Profile, SpoolBounds};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::ChainBuilder;
 use birdhouse_testkit::mix::{self, Size};
@@ -150,6 +150,80 @@ fn sync_beside_a_reader(
         reader.join().unwrap();
         outcome.map(drop)
     })
+}
+
+#[test]
+fn catching_up_by_records_on_disk_cut_off_at_any_write_leads_to_the_answers_of_a_fresh_index() {
+    let (published, cuts) = (AtomicU64::new(0), AtomicU64::new(0));
+    play_rounds(3, 0x7370_6f6f_6c63_7574, &mix::sample(8, Size::SMALL), |round| {
+        let cut = cut_the_catching_up(round);
+        published.fetch_add(cut.published, Ordering::Relaxed);
+        cuts.fetch_add(cut.cuts_within, Ordering::Relaxed);
+        cut.cuts
+    });
+    let (published, cuts) = (published.into_inner(), cuts.into_inner());
+    assert!(published > 0 && cuts > 0, "{published} packs by way of the disk, {cuts} cuts within one");
+}
+
+/// Counts of one round.
+#[derive(Default)]
+struct SpoolCuts {
+    cuts: u64,
+    /// Cuts after the blocks of a pack were read to be spooled.
+    cuts_within: u64,
+    /// Packs that were published.
+    published: u64,
+}
+
+fn cut_the_catching_up(round: Round) -> SpoolCuts {
+    let Round { seed, mut rng, mut chain, node, profile, merging, temp } = round;
+    node.give_undo_data();
+    let spooled_blocks = 1 + u32::try_from(rng.below(12)).unwrap();
+    let spooling = SpoolBounds { bytes_min: 0, asked_blocks: 30, spends_held: 5, looked_up: 3, ..merging.spooling };
+    let merging = MergeOptions { spooled_blocks, spooling, ..merging };
+    let ready = |store: &MemoryStore| {
+        let index = open_merging(store, &node, profile, merging);
+        index.build(None, &options(temp.path())).unwrap();
+        index
+    };
+    let mut store = MemoryStore::new();
+    let mut index = ready(&store);
+    let mut counts = SpoolCuts::default();
+    for step in 0..4 {
+        if rng.per_mille(300) {
+            move_on(&mut chain, &mut rng);
+        }
+        for _ in 0..25 {
+            mix::random_traffic(&mut chain, 3, 30);
+            chain.mine_block();
+        }
+        node.follow(chain.blocks());
+        let mut writes_max = 20;
+        loop {
+            let before = index.spool_counts();
+            store.fail_after(rng.below(writes_max));
+            let followed = index.sync(&*node).and_then(|_| index.merge());
+            let after = index.spool_counts();
+            counts.published += after.published - before.published;
+            let Err(error) = followed else { break };
+            writes_max *= 2;
+            counts.cuts += 1;
+            counts.cuts_within += u64::from(after.begun - before.begun > after.published - before.published);
+            assert!(matches!(error, Error::Store(_)), "seed {seed} step {step}: {error}");
+            if rng.per_mille(300) {
+                // The disk heals, and the same process goes on.
+                store.fail_after(u64::MAX);
+                index.sync(&*node).unwrap();
+                continue;
+            }
+            store = store.crash(rng.next_u64());
+            index = ready(&store);
+        }
+        let context = format!("seed {seed} step {step} after {} cuts", counts.cuts);
+        answers(&index, &node).assert_equal(&undisturbed(&node), &context);
+        assert_verified(&index, temp.path(), &context);
+    }
+    counts
 }
 
 #[test]

@@ -67,6 +67,10 @@ impl BlockSource for Sim {
         "a simulated node".to_owned()
     }
 
+    fn gives_undo_data(&self) -> bool {
+        self.gives_undo()
+    }
+
     fn chain(&self, _: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>> {
         self.call(|world| Ok(crate::source::chain(&world.tree, &world.node)))
     }

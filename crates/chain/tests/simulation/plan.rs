@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
-use birdhouse_chain::MergeOptions;
+use birdhouse_chain::{MergeOptions, SpoolBounds};
 use birdhouse_testkit::rng::Rng;
 
 /// Multiples by which merges take the oldest pack.
 const OLDEST_MULTIPLES: [u64; 3] = [4, 16, 128];
+/// Blocks that are appended by way of records on disk, at least.
+const SPOOLED_BLOCKS: [u32; 4] = [MergeOptions::DEFAULT.spooled_blocks, 1, MergeOptions::DEFAULT.spooled_blocks, 8];
+/// Bounds of these that are reached.
+const SPOOLING: SpoolBounds =
+    SpoolBounds { bytes_max: 1 << 13, bytes_min: 0, asked_blocks: 20, spends_held: 5, looked_up: 2 };
 
 /// Something that happens to the network, the node, the disk or the process, or that somebody asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,6 +159,8 @@ impl Plan {
                 bulk_blocks: 1 + rng.below_u32(12),
                 // Not of the generator, so that older seeds keep their steps.
                 oldest_multiple: OLDEST_MULTIPLES[usize::try_from(seed % 3).expect("below 3")],
+                spooled_blocks: SPOOLED_BLOCKS[usize::try_from(seed % 4).expect("below 4")],
+                spooling: SPOOLING,
                 ..MergeOptions::DEFAULT
             },
             has_zmq: rng.per_mille(600),

@@ -33,8 +33,8 @@ impl Range {
     }
 }
 
-/// Plays the seeds, and panics with the shortest description of the first failures.
-pub(crate) fn play(range: Range) {
+/// Plays the seeds, and panics with the shortest description of the first failures. Returns the counts of all.
+pub(crate) fn play(range: Range) -> Counts {
     // Panics are caught and described with their seed.
     std::panic::set_hook(Box::new(|_| {}));
     let (next, began) = (AtomicU64::new(range.first), Instant::now());
@@ -71,6 +71,7 @@ pub(crate) fn play(range: Range) {
     let _ = std::panic::take_hook();
     let seeds: Vec<u64> = failures.iter().map(|(seed, _)| *seed).collect();
     assert!(failures.is_empty(), "seeds {seeds:?} failed; replay one with BIRDHOUSE_FROM=<seed> BIRDHOUSE_SEEDS=1");
+    total
 }
 
 fn add(total: &mut Counts, counts: Counts) {
@@ -78,6 +79,7 @@ fn add(total: &mut Counts, counts: Counts) {
     total.lives += counts.lives;
     total.updates += counts.updates;
     total.checks += counts.checks;
+    total.spooled += counts.spooled;
 }
 
 /// Runs one seed without some of its steps.

@@ -12,17 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use birdhouse_chain::{Height, Index, Secret, Snapshot, Update};
+use birdhouse_chain::{BuildOptions, Height, Index, Secret, Snapshot, Update};
 use birdhouse_store::MemoryStore;
 use birdhouse_testkit::hooked_store::HookedStore;
 use birdhouse_testkit::rng::Rng;
 use bitcoin::constants::genesis_block;
 use bitcoin::{Network, Txid};
 use parking_lot::Mutex;
+use tempfile::TempDir;
 use tokio::sync::broadcast::Receiver;
 
 use crate::interface::SimRuntime;
-use crate::node_state::{NodeState, Zmq};
+use crate::node_state::{Form, NodeState, Zmq};
 use crate::plan::Plan;
 use crate::tasks::Tasks;
 use crate::template::template;
@@ -87,6 +88,8 @@ pub(crate) struct Sim {
     index: Mutex<Option<Arc<Index>>>,
     updates: Mutex<Option<Receiver<Arc<Update>>>>,
     store: Mutex<MemoryStore>,
+    /// Folder of temporary files.
+    temp: TempDir,
 }
 
 impl std::fmt::Debug for Sim {
@@ -111,6 +114,8 @@ pub(crate) struct Counts {
     pub(crate) lives: u64,
     pub(crate) updates: u64,
     pub(crate) checks: u64,
+    /// Packs that were appended by way of records on disk.
+    pub(crate) spooled: u64,
 }
 
 // === a run ===
@@ -152,6 +157,7 @@ impl Sim {
             index: Mutex::new(None),
             updates: Mutex::new(None),
             store: Mutex::new(start.store.reopen()),
+            temp: tempfile::tempdir().expect("a temporary folder"),
             plan,
         })
     }
@@ -210,6 +216,7 @@ impl Sim {
                     self.fail(format!("the follower ended: {error}"));
                 }
                 self.drain_updates();
+                self.watch.lock().counts.spooled += index.spool_counts().published;
                 *self.index.lock() = None;
                 *self.updates.lock() = None;
                 self.state.lock().held.clear();
@@ -229,11 +236,18 @@ impl Sim {
         let (runtime, secret) = (Arc::new(SimRuntime(Arc::clone(self))), Secret([7; 16]));
         let (store, source) = (Arc::new(store), Arc::clone(self) as _);
         let index = Index::open_on(runtime, store, source, genesis, start.profile, secret, self.plan.merging)?;
+        // It is built: this sets the bounds of temporary files alone.
+        index.build(None, &BuildOptions { threads: 1, ..BuildOptions::modest(self.temp.path()) })?;
         index.set_reorg_depth_max(self.plan.depth_max);
         let overwritten = start.tree.overwritten.iter().map(|block| start.tree.block(*block));
         let overwritten = overwritten.map(|block| (Height(block.height), block.hash));
         index.set_overwritten_coinbases(overwritten.collect());
         Ok(index)
+    }
+
+    /// True if the node's files are read.
+    pub(crate) fn gives_undo(&self) -> bool {
+        template(self.plan.template).form == Form::Files
     }
 
     /// Leaves the store as the end of this life leaves it.

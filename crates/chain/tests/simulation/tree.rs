@@ -11,7 +11,7 @@ use bitcoin::constants::genesis_block;
 use bitcoin::{Block, BlockHash, Network, OutPoint, ScriptBuf, Transaction, TxOut, Txid};
 use foldhash::HashMap;
 
-use crate::undo;
+use crate::undo::{self, Spent};
 
 /// The number of a block in its [`Tree`].
 pub(crate) type BlockNumber = usize;
@@ -125,15 +125,17 @@ impl Tree {
         let path = if height == 0 { Path::default() } else { self.path(parent) };
         let funded_at = |txid: &Txid| {
             // The last of several with one txid (BIP 30).
-            let mut blocks = self.in_blocks.get(txid).into_iter().flatten().rev().map(|(block, _)| *block);
-            let funding = blocks.find(|block| *block == number || self.is_on(&path, *block));
-            funding.map_or(0, |block| self.blocks.get(block).map_or(height, |block| block.height))
+            let mut blocks = self.in_blocks.get(txid).into_iter().flatten().rev();
+            let funding = blocks.find(|(block, _)| *block == number || self.is_on(&path, *block));
+            let height = funding.map_or(0, |(block, _)| self.blocks.get(*block).map_or(height, |block| block.height));
+            (height, funding.is_some_and(|(_, position)| *position == 0))
         };
-        let spent_by = |tx: &Transaction| -> Vec<(u32, TxOut)> {
-            let heights = tx.input.iter().map(|input| funded_at(&input.previous_output.txid));
-            heights.zip(self.spent_by(tx)).collect()
+        let spent_by = |tx: &Transaction| -> Vec<Spent> {
+            let fundings = tx.input.iter().map(|input| funded_at(&input.previous_output.txid));
+            let spent = fundings.zip(self.spent_by(tx));
+            spent.map(|((height, is_coinbase), output)| Spent { height, is_coinbase, output }).collect()
         };
-        let spent: Vec<Vec<(u32, TxOut)>> = block.txdata[1..].iter().map(spent_by).collect();
+        let spent: Vec<Vec<Spent>> = block.txdata[1..].iter().map(spent_by).collect();
         let bytes = serialize(block);
         let mined = Mined {
             parent,

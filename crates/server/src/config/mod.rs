@@ -153,10 +153,12 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_MEMORY_MIB", value_name = "MIB")]
     pub(crate) build_memory_mib: Option<u64>,
     /// Temporary disk space for the first generation of the first build, in MiB. Later ones take as much as the
-    /// sorted files of all will take [default: 16384].
+    /// sorted files of all will take. An index that lacks 1000 blocks or more uses it, too, up to 1536
+    /// [default: 16384].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_TEMP_MIB", value_name = "MIB")]
     pub(crate) build_temp_mib: Option<u64>,
-    /// Folder in which the first build makes a folder for its temporary files [default: that of the index].
+    /// Folder in which the first build, and an index that lacks 1000 blocks or more, make a folder for their temporary
+    /// files [default: that of the index].
     #[arg(long, help_heading = "Index", env = "BIRDHOUSE_BUILD_TEMP_DIR", value_name = "DIR")]
     pub(crate) build_temp_dir: Option<PathBuf>,
     /// Transactions of the oldest blocks that answer while a long first build runs, in percent of the chain's. They

@@ -47,7 +47,7 @@ const CLOCK_OFFSET_MAX: u64 = 60;
 /// A block may be this far ahead of true time, seconds (Core's `MAX_FUTURE_BLOCK_TIME`).
 const BLOCK_AHEAD_MAX: u64 = 2 * 60 * 60;
 /// Files that are no connections.
-const OWN_FILES: u64 = 512;
+const OWN_FILES: u64 = crate::process::file_limit::RESERVED;
 
 fn settings(facts: &Facts) -> Vec<Finding> {
     let of = facts.file.as_ref().map_or_else(String::new, |file| format!("; read {}", file.display()));

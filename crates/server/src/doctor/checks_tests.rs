@@ -201,7 +201,7 @@ fn faults_of_the_machine_are_found() {
     found_by("memory", Verdict::Warn, &["build-memory-mib"], |facts| {
         facts.machine.memory_free_bytes = Some(GB / 2);
     });
-    found_by("open files", Verdict::Warn, &["LimitNOFILE=20512"], |facts| facts.machine.files_max = 1024);
+    found_by("open files", Verdict::Warn, &["LimitNOFILE=21024"], |facts| facts.machine.files_max = 1024);
     found_by("ports", Verdict::Fail, &["127.0.0.1:50001", "ss -tlnp"], |facts| {
         facts.ports[0].state = PortState::Taken;
     });

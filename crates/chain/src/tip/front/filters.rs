@@ -86,7 +86,10 @@ impl FrontFilters {
         if self.scan.is_some() {
             return;
         }
-        let packs = manifest.packs.iter().map(|pack| (Part::Pack(*pack), filters_for(pack, pack.scripts)));
+        let packs = manifest
+            .packs
+            .iter()
+            .map(|pack| (Part::Pack(*pack), filters_for(pack, pack.scripts, manifest.txs_of_pack(pack))));
         let of_delta = |delta: &Delta| delta_filters(manifest.txs_of_delta(delta, delta_txs));
         let deltas = manifest.deltas.iter().map(|delta| (Part::Delta(*delta), Some(of_delta(delta))));
         for (part, filters) in packs.chain(deltas) {

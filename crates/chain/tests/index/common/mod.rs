@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use birdhouse_chain::source::{
     BlockId, BlockMeta, BlockSource, BlockStanding, ChainView, FetchedBlock, FilePosition, MempoolChange, MempoolSize,
-    MempoolTxids, Node, NodeError, NodeUpdate, Ranking, SourceError, SourceErrorKind, SourceResult, SpentBuf,
-    SpentBytes, Unit, Visit,
+    MempoolTxids, Node, NodeError, NodeUpdate, Ranking, SourceError, SourceErrorKind, SourceResult, SpentBuf, Unit,
+    Visit,
 };
 use birdhouse_chain::{BuildOptions, Height, Index, MergeOptions, Profile, Secret};
 use birdhouse_store::MemoryStore;
+use birdhouse_testkit::core_coding::{SPECIAL_SCRIPTS, compact_size, compressed_amount, put_varint};
 use bitcoin::consensus::encode::{VarInt, deserialize, serialize};
 use bitcoin::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
@@ -29,6 +30,14 @@ pub(crate) enum Activity {
     Syncs,
 }
 
+/// The form in which a node gives the outputs that a block spends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum SpentForm {
+    #[default]
+    TxOuts,
+    Undo,
+}
+
 /// Every block that it ever received, and the active chain among them.
 #[derive(Default)]
 pub(crate) struct MemoryNode {
@@ -40,6 +49,17 @@ struct State {
     active: Vec<BlockHash>,
     blocks: HashMap<BlockHash, Stored>,
     outputs: HashMap<OutPoint, TxOut>,
+    /// Twice the height of the block that last had a transaction, and one more for a coinbase.
+    origins: HashMap<Txid, u64>,
+    form: SpentForm,
+    /// Blocks whose spent outputs come without heights, as from a node over RPC, whatever the form of the others is.
+    without_heights: BTreeSet<BlockHash>,
+    /// Blocks on whose parent the source knows another one.
+    with_siblings: BTreeSet<BlockHash>,
+    /// Requests for the hashes of blocks from this height on fail once.
+    failing_hashes: Option<u32>,
+    /// Number of blocks that were read by their hash.
+    reads: usize,
     mempool: Vec<Transaction>,
     /// Number of listings of the mempool.
     listings: usize,
@@ -92,6 +112,7 @@ struct Stored {
     height: u32,
     block: Vec<u8>,
     spent: Vec<u8>,
+    undo: Vec<u8>,
     tx_count: u32,
 }
 
@@ -106,6 +127,43 @@ impl MemoryNode {
             }
         }
         state.active = blocks.iter().map(Block::block_hash).collect();
+    }
+
+    /// Gives the outputs that blocks spend as undo data from now on.
+    pub(crate) fn give_undo_data(&self) {
+        self.state.lock().unwrap().form = SpentForm::Undo;
+    }
+
+    /// Gives the outputs that this block spends without their heights from now on.
+    pub(crate) fn withhold_heights(&self, block: BlockHash) {
+        self.state.lock().unwrap().without_heights.insert(block);
+    }
+
+    /// Reports from now on that the undo data of this block may be that of a sibling.
+    pub(crate) fn doubt(&self, block: BlockHash) {
+        self.state.lock().unwrap().with_siblings.insert(block);
+    }
+
+    /// Gives undo data of this block with other heights than those of the funding transactions.
+    pub(crate) fn contradict(&self, block: BlockHash) {
+        let mut state = self.state.lock().unwrap();
+        let stored = state.blocks[&block].clone();
+        let block_of = deserialize::<Block>(&stored.block).unwrap();
+        for txid in block_of.txdata[1..].iter().flat_map(|tx| &tx.input).map(|input| input.previous_output.txid) {
+            *state.origins.get_mut(&txid).unwrap() -= 2;
+        }
+        let undo = state.undo_of(&block_of);
+        state.blocks.insert(block, Stored { undo, ..stored });
+    }
+
+    /// Fails once to answer with the hashes of blocks from this height on, or above.
+    pub(crate) fn fail_hashes_from(&self, height: u32) {
+        self.state.lock().unwrap().failing_hashes = Some(height);
+    }
+
+    /// The number of blocks that were read by their hash so far.
+    pub(crate) fn reads(&self) -> usize {
+        self.state.lock().unwrap().reads
     }
 
     /// Makes these blocks the active chain during the next listing of the mempool.
@@ -242,6 +300,14 @@ impl MemoryNode {
         self.state.lock().unwrap().outputs.values().map(|output| output.script_pubkey.clone()).collect()
     }
 
+    fn spent_of(&self, stored: &Stored) -> SpentBuf {
+        if self.gives_undo_data() {
+            SpentBuf::Undo(stored.undo.clone())
+        } else {
+            SpentBuf::TxOuts(stored.spent.clone())
+        }
+    }
+
     fn stored(&self, hash: BlockHash) -> SourceResult<Stored> {
         let found = self.state.lock().unwrap().blocks.get(&hash).cloned();
         found.ok_or_else(|| SourceError { message: format!("no block {hash}"), kind: SourceErrorKind::NotFound })
@@ -254,9 +320,11 @@ impl State {
             let txid = tx.compute_txid();
             let outputs = (0..).zip(&tx.output).map(|(vout, output)| (OutPoint { txid, vout }, output.clone()));
             self.outputs.extend(outputs);
+            self.origins.insert(txid, u64::from(height) * 2 + u64::from(tx.is_coinbase()));
         }
         let tx_count = u32::try_from(block.txdata.len()).unwrap();
-        let stored = Stored { height, block: serialize(block), spent: self.spent_by(block), tx_count };
+        let (spent, undo) = (self.spent_by(block), self.undo_of(block));
+        let stored = Stored { height, block: serialize(block), spent, undo, tx_count };
         self.blocks.insert(hash, stored);
     }
 
@@ -273,9 +341,34 @@ impl State {
     }
 }
 
+impl State {
+    /// The outputs that a block spends, in the form of undo data.
+    fn undo_of(&self, block: &Block) -> Vec<u8> {
+        let (mut bytes, spending) = (Vec::new(), &block.txdata[1..]);
+        compact_size(&mut bytes, spending.len());
+        for tx in spending {
+            compact_size(&mut bytes, tx.input.len());
+            for outpoint in tx.input.iter().map(|input| input.previous_output) {
+                let output = &self.outputs[&outpoint];
+                put_varint(&mut bytes, self.origins[&outpoint.txid]);
+                // A byte that Core writes for nodes before 0.15.
+                put_varint(&mut bytes, 0);
+                put_varint(&mut bytes, compressed_amount(output.value.to_sat()));
+                put_varint(&mut bytes, output.script_pubkey.len() as u64 + SPECIAL_SCRIPTS);
+                bytes.extend(output.script_pubkey.as_bytes());
+            }
+        }
+        bytes
+    }
+}
+
 impl BlockSource for MemoryNode {
     fn describe(&self) -> String {
         "blocks in memory".to_owned()
+    }
+
+    fn gives_undo_data(&self) -> bool {
+        self.state.lock().unwrap().form == SpentForm::Undo
     }
 
     fn chain(&self, tip: Option<BlockHash>) -> SourceResult<Vec<BlockMeta>> {
@@ -303,7 +396,8 @@ impl BlockSource for MemoryNode {
     fn read_unit(&self, chain: &[BlockMeta], unit: &Unit, visit: &mut Visit<'_>) -> SourceResult<()> {
         unit.heights.iter().try_for_each(|height| {
             let stored = self.stored(chain[height.0 as usize].hash)?;
-            visit(*height, &stored.block, SpentBytes::TxOuts(&stored.spent))
+            let spent = self.spent_of(&stored);
+            visit(*height, &stored.block, spent.as_bytes())
         })
     }
 
@@ -312,9 +406,14 @@ impl BlockSource for MemoryNode {
         if let Some(hook) = hook {
             hook();
         }
-        let Stored { block, spent, .. } = self.stored(hash)?;
-        let spent = SpentBuf::TxOuts(spent);
-        Ok(FetchedBlock { block, txids: None, spent, position: None, has_sibling: false })
+        let stored = self.stored(hash)?;
+        let mut state = self.state.lock().unwrap();
+        state.reads += 1;
+        let has_sibling = state.with_siblings.contains(&hash);
+        let has_heights = !state.without_heights.contains(&hash);
+        drop(state);
+        let spent = if has_heights { self.spent_of(&stored) } else { SpentBuf::TxOuts(stored.spent) };
+        Ok(FetchedBlock { block: stored.block, txids: None, spent, position: None, has_sibling })
     }
 
     fn read_part(&self, hash: BlockHash, _: Option<FilePosition>, offset: u32, len: u32) -> SourceResult<Vec<u8>> {
@@ -364,7 +463,10 @@ impl Node for MemoryNode {
         if let Some(hook) = hook {
             hook();
         }
-        let state = self.state.lock().unwrap();
+        let mut state = self.state.lock().unwrap();
+        if state.failing_hashes.take_if(|from| *from <= heights.start.0).is_some() {
+            return Err(SourceError { message: "no answer".to_owned(), kind: SourceErrorKind::Transient });
+        }
         let end = (heights.end.0 as usize).min(state.active.len());
         Ok(state.active[(heights.start.0 as usize).min(end)..end].to_vec())
     }
