@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use birdhouse_clients::{ClientKeying, Quota};
-use birdhouse_events::{EventId, Events, Explanation, Filter, Judged, Kind, Query, Retention, Sweep};
+use birdhouse_events::{EventId, Events, Explanation, Filter, Judged, Kind, Pubkey, Query, Retention, Sweep};
 use birdhouse_net::{ConnectionInfo, PartialMessages, Pool, Registry, Seats, offload};
 use parking_lot::RwLock;
 
@@ -175,6 +175,16 @@ impl Relay {
     /// Returns the rules as they are now.
     pub(crate) fn rules(&self) -> Arc<Rules> {
         self.rules.current()
+    }
+
+    /// Returns true for members, and for the admins and authors that the settings allow.
+    pub fn has_access(&self, author: &Pubkey) -> bool {
+        self.gate().has_access(author, &self.rules())
+    }
+
+    /// Returns true for authors that a rule or the settings ban.
+    pub fn is_banned(&self, author: &Pubkey) -> bool {
+        self.gate().is_banned(author, &self.rules())
     }
 
     /// Returns the operator's rules, to change them.

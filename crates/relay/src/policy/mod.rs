@@ -196,6 +196,15 @@ impl Gate {
         }
     }
 
+    /// True for authors that a rule or the settings ban.
+    pub(crate) fn is_banned(&self, author: &Pubkey, rules: &Rules) -> bool {
+        match rules.of(Subject::Author(*author)).map(|rule| rule.verdict) {
+            Some(Verdict::Ban) => true,
+            Some(Verdict::Allow) => false,
+            Some(Verdict::Ignore) | None => self.policy.authors.deny.contains(author),
+        }
+    }
+
     /// True for members and admins.
     pub(crate) fn may_invite(&self, author: &Pubkey, rules: &Rules) -> bool {
         let is_host = rules.is_member(author) || self.policy.admins.contains(author);

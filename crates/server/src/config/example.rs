@@ -19,7 +19,7 @@ const TABLES: &str = r#"
 # === Further listeners ===
 
 # kind: tcp, tls, ws, wss, relay, relay-tls, rest, rest-tls, rest-private, watch-api, http, http-tls,
-# replicas or replicas-tls.
+# blossom, blossom-tls, replicas or replicas-tls.
 # proxy-from: reverse proxies that send a PROXY header.
 #[[listener]]
 #name = "onion"
@@ -141,6 +141,9 @@ fn plain<'a>(name: &str, kind: &str, default: Option<&'a str>) -> &'a str {
         ("relay-icon", _) => "https://relay.example.org/icon.png",
         ("relay-banner", _) => "https://relay.example.org/banner.png",
         ("relay-terms-of-service", _) => "https://relay.example.org/terms",
+        ("blossom-addr" | "blossom-tls-addr", _) => "127.0.0.1:3070",
+        ("blossom-url", _) => "https://media.example.org",
+        ("blossom-types", _) => "image/*",
         ("watch-file", _) => "/etc/birdhouse.watches.toml",
         ("ops-addr", _) => "127.0.0.1:9400",
         ("ops-host", _) => "birdhouse.lan",
@@ -190,7 +193,7 @@ fn comment(text: &str) -> String {
 /// Returns the tables of limits, from those of the manual.
 fn limits() -> String {
     let mut text = String::new();
-    let tables: [(&str, &str, usize, String); 5] = [
+    let tables: [(&str, &str, usize, String); 6] = [
         ("public", "Limits for unknown clients of wallets' listeners", 2, Limits::manual()),
         ("private", "Limits for the operator's own clients", 3, Limits::manual()),
         (
@@ -201,6 +204,7 @@ fn limits() -> String {
         ),
         ("relay", "Limits of the relay", 2, birdhouse_relay::Limits::manual()),
         ("rest", "Limits of the REST API", 2, birdhouse_esplora::Limits::manual()),
+        ("blossom", "Limits of the media store", 2, birdhouse_blossom::Limits::manual()),
     ];
     for (name, title, column, manual) in tables {
         push(&mut text, format_args!("\n# === {title} ===\n\n#[limits.{name}]\n"));

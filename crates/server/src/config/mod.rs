@@ -45,7 +45,8 @@ pub(crate) use self::tables::{
 use self::values::socket_addr;
 pub(crate) use self::values::{
     DirectionName, DiskSize, InvoiceGap, Kind, KindRange, ListenAddr, MembersName, NetworkName, Preset, ProfileName,
-    PubkeyText, PublicHost, Readers, RoleName, SilentPayments, Switch, TweakStreams, UnknownKeysName, WhenBrokenName,
+    PubkeyText, PublicHost, Readers, RoleName, SilentPayments, Switch, TweakStreams, UnknownKeysName, UploadsName,
+    WhenBrokenName,
 };
 
 /// Arguments with secrets, by their ids and flags.
@@ -431,6 +432,25 @@ pub(crate) struct Options {
     /// Treatment of events while the plugin is broken: `refuse` or `accept` [default: refuse].
     #[arg(long, help_heading = "Relay", env = "BIRDHOUSE_RELAY_PLUGIN_BROKEN", value_name = "WHAT")]
     pub(crate) relay_plugin_broken: Option<WhenBrokenName>,
+    /// Address of the media store (Blossom) over HTTP [default: none].
+    #[arg(long, help_heading = "Media", env = "BIRDHOUSE_BLOSSOM_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[serde(default, deserialize_with = "file::addr")]
+    pub(crate) blossom_addr: Option<SocketAddr>,
+    /// Address of the media store over HTTPS, with the certificate of `--tls-cert` [default: none].
+    #[arg(long, help_heading = "Media", env = "BIRDHOUSE_BLOSSOM_TLS_ADDR", value_name = "IP:PORT", value_parser = socket_addr)]
+    #[serde(default, deserialize_with = "file::addr")]
+    pub(crate) blossom_tls_addr: Option<SocketAddr>,
+    /// Public URL of the media store, without a path. It has a host name of its own [default: that of the socket].
+    #[arg(long, help_heading = "Media", env = "BIRDHOUSE_BLOSSOM_URL", value_name = "URL")]
+    pub(crate) blossom_url: Option<String>,
+    /// Keys that may upload: `members`, which are those of the relay with its admins and the authors that it allows,
+    /// or `anyone` whom it does not ban [default: members].
+    #[arg(long, help_heading = "Media", env = "BIRDHOUSE_BLOSSOM_UPLOADS", value_name = "WHO")]
+    pub(crate) blossom_uploads: Option<UploadsName>,
+    /// Types of files that may be uploaded, like `image/*,video/mp4` [default: all].
+    #[arg(long, help_heading = "Media", env = "BIRDHOUSE_BLOSSOM_TYPES", value_name = "TYPE", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "file::list")]
+    pub(crate) blossom_types: Option<Vec<String>>,
     /// File of watches: wallets of your own whose payments are announced, and the channels for it. It must be readable
     /// by the user of the server alone [default: watches.toml in the data folder; beside a configuration file other
     /// than /etc/birdhouse.toml].
@@ -515,7 +535,7 @@ settings! {
     relay_terms_of_service, relay_proxy_from, relay_private_messages,
     relay_unknown_keys, relay_eose_hints, relay_compression, relay_members, relay_allow_authors, relay_deny_authors, relay_allow_kinds,
     relay_deny_kinds, relay_admins, relay_allow_from, relay_deny_from, relay_rate, relay_retention, stream, relay_plugin,
-    relay_plugin_broken, watch_file, watch_api_addr, watch_api_token_file, watch_invoice_gap, bitcoin,
+    relay_plugin_broken, blossom_addr, blossom_tls_addr, blossom_url, blossom_uploads, blossom_types, watch_file, watch_api_addr, watch_api_token_file, watch_invoice_gap, bitcoin,
     ops_addr, ops_host, ops_control, web_origin, core_dumps, server_name, banner, donation_address, log
 }
 

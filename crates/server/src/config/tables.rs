@@ -14,8 +14,8 @@ use super::Options;
 use super::file::{addr, list};
 use super::values::{DirectionName, Kind, KindRange, ListenAddr, PubkeyText};
 
-/// `[limits.public]`, `[limits.private]`, `[limits.server]`, `[limits.relay]` and `[limits.rest]`: bounds that differ
-/// from the defaults.
+/// `[limits.public]`, `[limits.private]`, `[limits.server]`, `[limits.relay]`, `[limits.rest]` and
+/// `[limits.blossom]`: bounds that differ from the defaults.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LimitsOptions {
@@ -24,6 +24,7 @@ pub(crate) struct LimitsOptions {
     server: ServerLimitsGiven,
     relay: birdhouse_relay::LimitsGiven,
     rest: birdhouse_esplora::LimitsGiven,
+    blossom: birdhouse_blossom::LimitsGiven,
 }
 
 /// Names of the bounds of a listener.
@@ -61,6 +62,10 @@ pub(crate) enum ListenerKind {
     RestPrivate,
     /// Watched wallets and invoices for programs, over HTTP.
     WatchApi,
+    /// The media store, over HTTP.
+    Blossom,
+    /// The media store, over HTTPS.
+    BlossomTls,
     /// The index for replicas, over HTTP.
     Replicas,
     /// The index for replicas, over HTTPS.
@@ -73,8 +78,8 @@ pub(crate) enum ListenerKind {
 
 impl ListenerKind {
     /// The kinds that need a certificate.
-    pub(super) const WITH_TLS: [Self; 6] =
-        [Self::Tls, Self::Wss, Self::RelayTls, Self::RestTls, Self::ReplicasTls, Self::HttpTls];
+    pub(super) const WITH_TLS: [Self; 7] =
+        [Self::Tls, Self::Wss, Self::RelayTls, Self::RestTls, Self::BlossomTls, Self::ReplicasTls, Self::HttpTls];
 }
 
 /// One `[[listener]]`.
@@ -174,6 +179,8 @@ impl Options {
             (ListenerKind::RestTls, "rest-tls", self.rest_tls_addr.map(Into::into)),
             (ListenerKind::RestPrivate, "rest-private", self.rest_private_addr.map(Into::into)),
             (ListenerKind::WatchApi, "watch-api", self.watch_api_addr.map(Into::into)),
+            (ListenerKind::Blossom, "blossom", self.blossom_addr.map(Into::into)),
+            (ListenerKind::BlossomTls, "blossom-tls", self.blossom_tls_addr.map(Into::into)),
             (ListenerKind::Replicas, "replicas", self.replicas_addr.map(Into::into)),
             (ListenerKind::ReplicasTls, "replicas-tls", self.replicas_tls_addr.map(Into::into)),
             (ListenerKind::Http, "http", self.http_addr.map(Into::into)),
@@ -199,6 +206,8 @@ impl ListenerKind {
             | Self::RestTls
             | Self::RestPrivate
             | Self::WatchApi
+            | Self::Blossom
+            | Self::BlossomTls
             | Self::Replicas
             | Self::ReplicasTls
             | Self::Http
@@ -229,6 +238,13 @@ impl LimitsOptions {
     pub(crate) fn rest(&self) -> birdhouse_esplora::Limits {
         let mut limits = birdhouse_esplora::Limits::default();
         self.rest.apply_to(&mut limits);
+        limits
+    }
+
+    /// Returns the bounds of the media store.
+    pub(crate) fn blossom(&self) -> birdhouse_blossom::Limits {
+        let mut limits = birdhouse_blossom::Limits::default();
+        self.blossom.apply_to(&mut limits);
         limits
     }
 

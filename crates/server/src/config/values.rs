@@ -160,6 +160,16 @@ pub(crate) enum MembersName {
     Private,
 }
 
+/// Keys that may upload to the media store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum UploadsName {
+    /// Members of the relay, and those whom its settings allow.
+    Members,
+    /// All that the relay does not ban.
+    Anyone,
+}
+
 /// Treatment of filters with keys that the relay does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -39,6 +39,9 @@ impl Options {
             let is_meant = |name: &str| name == "watch-api-token-file" || name == "watch-invoice-gap";
             warn(of(&is_meant), "the API for programs is off; set watch-api-addr");
         }
+        if !self.has(&[ListenerKind::Blossom, ListenerKind::BlossomTls]) {
+            warn(of(&|name| name.starts_with("blossom-")), "the media store is off; set blossom-addr");
+        }
         if self.relay_plugin.is_none() {
             warn(of(&|name| name == "relay-plugin-broken"), "there is no relay-plugin");
         }

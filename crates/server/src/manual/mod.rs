@@ -49,6 +49,8 @@ fn every_limit_is_in_the_tables_with_default_and_consequence() {
         + "\n"
         + &birdhouse_esplora::Limits::manual()
         + "\n"
+        + &birdhouse_blossom::Limits::manual()
+        + "\n"
         + &birdhouse_watch::limits::manual();
     let (text, _) = LIMITS.split_once(FIRST_ROW).expect("docs/LIMITS.md has the table of a listener");
     golden("docs/LIMITS.md", LIMITS, &format!("{text}{tables}"));

@@ -15,11 +15,33 @@ use crate::config::{CommandLine, parse_file};
 /// Flags on the pages that belong to other programs.
 const FOREIGN_FLAGS: [&str; 8] = ["oneserver", "only", "regtest", "server", "signet", "testnet", "testnet4", "ulimit"];
 /// First words of the names of settings: a word in backquotes that begins so is one, and must exist.
-const FAMILIES: [&str; 13] =
-    ["build", "client", "created-at", "data", "electrum", "http", "node", "ops", "relay", "rest", "rpc", "tls", "zmq"];
+const FAMILIES: [&str; 14] = [
+    "blossom",
+    "build",
+    "client",
+    "created-at",
+    "data",
+    "electrum",
+    "http",
+    "node",
+    "ops",
+    "relay",
+    "rest",
+    "rpc",
+    "tls",
+    "zmq",
+];
 /// Names that begin like a setting: values of `kind`, crates, credentials.
-const NO_SETTINGS: [&str; 7] =
-    ["http-tls", "relay-tls", "rest-tls", "rpc-password", "electrum-client", "relay-rate", "relay-retention"];
+const NO_SETTINGS: [&str; 8] = [
+    "blossom-tls",
+    "http-tls",
+    "relay-tls",
+    "rest-tls",
+    "rpc-password",
+    "electrum-client",
+    "relay-rate",
+    "relay-retention",
+];
 
 /// The page whose examples are watch files.
 const WATCHES: &str = "docs/watching.md";
@@ -202,7 +224,13 @@ fn flags() -> (BTreeSet<String>, BTreeSet<String>) {
 
 /// Returns the names of all limits that are settings.
 fn limits() -> BTreeSet<String> {
-    let tables = [Limits::manual(), birdhouse_relay::Limits::manual(), birdhouse_esplora::Limits::manual()].join("\n");
+    let tables = [
+        Limits::manual(),
+        birdhouse_relay::Limits::manual(),
+        birdhouse_esplora::Limits::manual(),
+        birdhouse_blossom::Limits::manual(),
+    ];
+    let tables = tables.join("\n");
     let names = tables.lines().filter_map(|row| row.strip_prefix("| `")?.split('`').next().map(str::to_owned));
     names.collect()
 }

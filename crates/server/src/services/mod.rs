@@ -3,6 +3,7 @@
 //!
 //! May use `index` and what that uses.
 
+pub(crate) mod blossom;
 mod electrum;
 mod metrics_writer;
 mod own_relay;
@@ -45,6 +46,7 @@ pub(crate) struct Opened {
     electrum: Option<electrum::Opened>,
     rest: Option<rest::Opened>,
     watch_api: Option<watch_api::Opened>,
+    pub(crate) blossom: Option<blossom::Opened>,
     pub(crate) relay: Option<relay::Opened>,
     /// The operator's rules.
     rules: Arc<RuleBook>,
@@ -85,6 +87,7 @@ impl Opened {
             relay,
             rest: rest::open(options)?,
             watch_api: watch_api::open(options)?,
+            blossom: blossom::open(options)?,
             rules,
             _ending: ending,
         })
@@ -92,22 +95,24 @@ impl Opened {
 
     /// Returns their bounds on connections.
     pub(crate) fn connection_bounds(&mut self) -> Vec<&mut usize> {
-        let Self { electrum, rest, relay, watch_api: _, rules: _, _ending: _ } = self;
+        let Self { electrum, rest, relay, watch_api: _, blossom, rules: _, _ending: _ } = self;
         let electrum = electrum.iter_mut().flat_map(electrum::Opened::connection_bounds);
         let relay = relay.iter_mut().map(relay::Opened::connections);
-        electrum.chain(relay).chain(rest.iter_mut().map(rest::Opened::connections)).collect()
+        let blossom = blossom.iter_mut().map(blossom::Opened::connections);
+        electrum.chain(relay).chain(rest.iter_mut().map(rest::Opened::connections)).chain(blossom).collect()
     }
 
     /// Returns the largest number of threads that their requests keep busy, beyond those that all share.
     pub(crate) fn blocking_threads(&self) -> usize {
         // The shared ones are for the others.
-        let Self { electrum: _, rest, relay: _, watch_api: _, rules: _, _ending: _ } = self;
-        rest.as_ref().map_or(0, rest::Opened::blocking_threads)
+        let Self { electrum: _, rest, relay: _, watch_api: _, blossom, rules: _, _ending: _ } = self;
+        let blossom = blossom.as_ref().map_or(0, blossom::Opened::blocking_threads);
+        rest.as_ref().map_or(0, rest::Opened::blocking_threads) + blossom
     }
 
     /// Binds them, and starts their tasks in the current runtime.
     pub(crate) async fn bind(&self, index: Option<&Arc<Setup>>, shared: &Shared) -> Result<Bound> {
-        let Self { electrum, rest, relay, watch_api, rules, _ending: _ } = self;
+        let Self { electrum, rest, relay, watch_api, blossom, rules, _ending: _ } = self;
         rules.govern(&shared.connections);
         let electrum = match electrum.as_ref().zip(index) {
             None => None,
@@ -126,11 +131,16 @@ impl Opened {
             Some((watch_api, setup)) => Some(watch_api.bind(setup, shared).await?),
         };
         let relay_of_commands = relay.as_ref().map(|relay| Arc::clone(&relay.relay));
+        let blossom = match blossom.as_ref().zip(relay_of_commands.as_ref()) {
+            None => None,
+            Some((blossom, relay)) => Some(blossom.bind(relay, shared).await?),
+        };
         let mut list: Vec<Arc<dyn Service>> = Vec::new();
         list.extend(electrum.map(|electrum| Arc::new(electrum) as _));
         list.extend(rest.map(|rest| Arc::new(rest) as _));
         list.extend(relay.map(|relay| Arc::new(relay) as _));
         list.extend(watch_api.map(|watch_api| Arc::new(watch_api) as _));
+        list.extend(blossom.map(|blossom| Arc::new(blossom) as _));
         Ok(Bound { list, relay: relay_of_commands, rules: Arc::clone(rules) })
     }
 }
@@ -145,6 +155,7 @@ pub(crate) fn check(options: &Options, network: Network) -> Result<()> {
     }
     relay::check(options)?;
     rest::check(options)?;
+    blossom::check(options)?;
     watch_api::check(options)
 }
 

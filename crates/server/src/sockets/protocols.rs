@@ -40,6 +40,8 @@ pub(super) enum Bounds {
     Rest,
     /// `[limits.relay]`.
     Relay,
+    /// `[limits.blossom]`.
+    Blossom,
     /// A constant.
     Fixed(usize),
 }
@@ -101,6 +103,16 @@ pub(crate) static WATCH_API: Protocol = Protocol {
     links: Links::Shown,
 };
 
+pub(crate) static BLOSSOM: Protocol = Protocol {
+    serves: "the media store",
+    plain: ListenerKind::Blossom,
+    tls: Some(ListenerKind::BlossomTls),
+    carrier: Carrier::Http,
+    bounds: Bounds::Blossom,
+    usual_port: "3070",
+    links: Links::Shown,
+};
+
 /// Connections of replicas and front ends, with those of clients that have not shown the secret.
 pub(crate) const REPLICAS_CONNECTIONS_MAX: usize = 96;
 
@@ -118,7 +130,8 @@ pub(crate) static REPLICAS: Protocol = Protocol {
 pub(crate) const ELECTRUM: &str = "the Electrum protocol";
 
 /// All of them but the wallets', in the order of the links.
-pub(crate) static PROTOCOLS: [&Protocol; 6] = [&REST, &EXPLORER, &RELAY, &PRIVATE_REST, &WATCH_API, &REPLICAS];
+pub(crate) static PROTOCOLS: [&Protocol; 7] =
+    [&REST, &EXPLORER, &RELAY, &PRIVATE_REST, &WATCH_API, &BLOSSOM, &REPLICAS];
 
 // === impl Protocol ===
 
@@ -142,6 +155,7 @@ impl Protocol {
         match self.bounds {
             Bounds::Rest => Some("rest"),
             Bounds::Relay => Some("relay"),
+            Bounds::Blossom => Some("blossom"),
             Bounds::Fixed(_) => None,
         }
     }
@@ -153,6 +167,7 @@ impl Protocol {
         match self.bounds {
             Bounds::Rest => limits.rest().connections,
             Bounds::Relay => limits.relay().connections,
+            Bounds::Blossom => limits.blossom().connections,
             Bounds::Fixed(most) => most,
         }
     }
@@ -164,7 +179,7 @@ impl Protocol {
 
     /// True if it is served from the index of the chain alone.
     pub(crate) fn needs_index(&self) -> bool {
-        self.bounds != Bounds::Relay
+        !matches!(self.bounds, Bounds::Relay | Bounds::Blossom)
     }
 
     /// Returns the scheme of its links; `None` if it has none.

@@ -19,6 +19,7 @@ mod growing;
 mod history;
 mod index;
 mod limits;
+mod media;
 mod members;
 mod modes;
 mod newcomer;
