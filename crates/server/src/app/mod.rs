@@ -151,7 +151,8 @@ impl App {
             .filter_map(|relay| Some((Part::Relay, self.data_dir.join(relay::FOLDER), Arc::clone(relay.files()?))));
         let open = index.chain(derived).chain(relay).collect();
         let (data_dir, watch_file) = (self.data_dir.clone(), self.watch_file.clone());
-        Stores { data_dir, open, watch_file, watches: watches.cloned() }
+        let media = self.services.blossom.as_ref().map(|blossom| Arc::clone(blossom.store()));
+        Stores { data_dir, open, watch_file, watches: watches.cloned(), media }
     }
 }
 

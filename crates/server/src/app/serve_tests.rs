@@ -124,6 +124,7 @@ fn control_of(service: Arc<dyn Service>, folder: &Path) -> Control {
             open: Vec::new(),
             watch_file: folder.join("watches.toml"),
             watches: None,
+            media: None,
         },
         reads: Arc::new(birdhouse_net::Reads::new(1, 1, 1)),
         rates: Rates::default(),

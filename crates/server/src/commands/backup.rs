@@ -10,7 +10,7 @@ use crate::app;
 use crate::commands::ctl::ask_at_length;
 use crate::config::{ControlCommand, Options};
 use crate::operator::{Answer, BackedUp, Checked, Pace, Part, Stores, check_is_new, ctl};
-use crate::services::relay;
+use crate::services::{blossom, relay};
 
 /// File in the folder of every store.
 const VERSION: &str = "VERSION";
@@ -35,6 +35,12 @@ pub(crate) fn back_up(options: &Options, folder: &Path) -> Result<ExitCode> {
             (false, _) => println!("{}: nothing to back up", part.name()),
         }
     }
+    if let Some(files) = done.media_files {
+        println!("media store: backed up, {files} files");
+        if done.media_missing > 0 {
+            println!("media store: {} files are missing, and not in the backup", done.media_missing);
+        }
+    }
     println!("wrote {} and proved the checksums of {} bytes", folder.display(), done.proved_bytes);
     Ok(ExitCode::SUCCESS)
 }
@@ -44,17 +50,21 @@ pub(crate) fn back_up(options: &Options, folder: &Path) -> Result<ExitCode> {
 /// # Errors
 /// A part is missing, as where the unit of the server has `PrivateTmp=` and the folder lies in `/tmp`.
 fn check_is_here(options: &Options, folder: &Path, done: &BackedUp) -> Result<()> {
+    let mut written = Vec::new();
     for part in &done.parts {
         let inside = match part {
             Part::Index => PathBuf::from(app::network(options)?.to_string()),
             Part::Derived(name) => Path::new(&app::network(options)?.to_string()).join(name),
             Part::Relay => relay::FOLDER.into(),
         };
+        written.push((part.name(), inside.join(VERSION)));
+    }
+    written.extend(done.media_files.map(|_| ("media store", blossom::FOLDER.into())));
+    for (name, inside) in written {
         ensure!(
-            folder.join(inside).join(VERSION).exists(),
-            "failed to find the backup: the server has written {folder}, and here is no {} in it: the service has a \
-             /tmp of its own (PrivateTmp=), or another root; choose a folder that both see, such as one in {}",
-            part.name(),
+            folder.join(inside).exists(),
+            "failed to find the backup: the server has written {folder}, and here is no {name} in it: the service has \
+             a /tmp of its own (PrivateTmp=), or another root; choose a folder that both see, such as one in {}",
             options.data_dir()?.display(),
             folder = folder.display(),
         );

@@ -6,7 +6,7 @@ use std::path::Path;
 use birdhouse_chain::rebuild_advice;
 use birdhouse_node::{KeptBlocks, PruneMode};
 
-use super::facts::{Answer, Facts, Node, Plugin, PortState, Store};
+use super::facts::{Answer, Facts, Media, Node, Plugin, PortState, Store};
 use super::finding::Finding;
 use crate::index::BuildSpace;
 use crate::operator::FORK_ADVICE;
@@ -17,7 +17,7 @@ use crate::sockets::{Standing, bind};
 pub(super) type Check = fn(&Facts) -> Vec<Finding>;
 
 /// Every check, in the order of the report: causes before effects.
-pub(super) const CHECKS: [(&str, Check); 20] = [
+pub(super) const CHECKS: [(&str, Check); 21] = [
     ("settings", settings),
     ("user", user),
     ("node", node),
@@ -32,6 +32,7 @@ pub(super) const CHECKS: [(&str, Check); 20] = [
     ("relay", relay),
     ("plugin", plugin),
     ("watches", watches),
+    ("media store", media),
     ("data folder", data_dir),
     ("disk", disk),
     ("memory", memory),
@@ -271,6 +272,27 @@ fn watches(facts: &Facts) -> Vec<Finding> {
         Err(error) => Finding::explained(error),
     };
     facts.watches.iter().map(finding).collect()
+}
+
+fn media(facts: &Facts) -> Vec<Finding> {
+    let Some(Media { folder, disk_free_bytes, floor_bytes }) = &facts.media else { return Vec::new() };
+    let path = folder.path.display();
+    if !folder.is_writable {
+        return vec![Finding::fail(
+            format!("{path} cannot be written by this user"),
+            format!("run birdhouse as its owner, or `chown -R USER {path}`"),
+        )];
+    }
+    let free = disk_free_bytes.unwrap_or(u64::MAX) / 1_000_000;
+    let floor = floor_bytes.unwrap_or(0) / 1_000_000;
+    vec![if free < floor {
+        Finding::warn(
+            format!("{free} MB are free, and uploads are refused below {floor} MB"),
+            "free some space, or lower disk-free-bytes in [limits.blossom]",
+        )
+    } else {
+        Finding::ok(format!("{path} is writable; uploads are taken while {floor} MB are free"))
+    }]
 }
 
 fn data_dir(facts: &Facts) -> Vec<Finding> {

@@ -51,6 +51,11 @@ fn healthy() -> Facts {
         relay: Some(Store::Whole { bytes: GB }),
         plugin: Some(Plugin { program: "/usr/local/bin/policy".into(), can_run: true }),
         watches: Some(Ok("2 watches and 1 channels, readable for this user alone".into())),
+        media: Some(Media {
+            folder: Folder { path: "/data/blossom".into(), mode: Some(0o700), is_writable: true },
+            disk_free_bytes: Some(100 * GB),
+            floor_bytes: Some(GB),
+        }),
         data_dir: Some(Folder { path: "/data".into(), mode: Some(0o700), is_writable: true }),
         machine: Machine {
             disk_free_bytes: Some(100 * GB),
@@ -197,6 +202,12 @@ fn faults_of_the_machine_are_found() {
         facts.machine.disk_free_bytes = Some(20 * GB);
         bitcoin(facts).height = None;
         bitcoin(facts).index = Store::Absent;
+    });
+    found_by("media store", Verdict::Warn, &["500 MB", "below 1000 MB", "disk-free-bytes"], |facts| {
+        facts.media.as_mut().expect("the media store is on").disk_free_bytes = Some(GB / 2);
+    });
+    found_by("media store", Verdict::Fail, &["/data/blossom", "chown"], |facts| {
+        facts.media.as_mut().expect("the media store is on").folder.is_writable = false;
     });
     found_by("memory", Verdict::Warn, &["build-memory-mib"], |facts| {
         facts.machine.memory_free_bytes = Some(GB / 2);

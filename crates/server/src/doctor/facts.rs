@@ -38,6 +38,8 @@ pub(super) struct Facts {
     pub(super) plugin: Option<Plugin>,
     /// The watch file, in words, or its mistake; `None` if there is none.
     pub(super) watches: Option<Result<String, String>>,
+    /// The media store; `None` if it is off.
+    pub(super) media: Option<Media>,
     pub(crate) data_dir: Option<Folder>,
     pub(super) machine: Machine,
     pub(super) ports: Vec<Port>,
@@ -137,6 +139,15 @@ pub(super) struct Folder {
     pub(super) mode: Option<u32>,
     /// This user can write to it, or create it.
     pub(super) is_writable: bool,
+}
+
+/// The folder of the media store, and its disk.
+#[derive(Debug, Clone)]
+pub(super) struct Media {
+    pub(super) folder: Folder,
+    pub(super) disk_free_bytes: Option<u64>,
+    /// Free bytes below which uploads are refused.
+    pub(super) floor_bytes: Option<u64>,
 }
 
 /// The machine.

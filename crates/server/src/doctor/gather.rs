@@ -21,7 +21,9 @@ use bitcoin::{BlockHash, Network};
 use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
 
-use super::facts::{Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Node, Plugin, Port, PortState, Store};
+use super::facts::{
+    Answer, Bitcoin, Certificate, Depth, Facts, Folder, Machine, Media, Node, Plugin, Port, PortState, Store,
+};
 use crate::cluster::follow;
 use crate::config::{Options, ProfileName, secrets, watch_files};
 use crate::index::derived::{KINDS, Kind};
@@ -29,8 +31,8 @@ use crate::index::{build_space, lean_refusal, setup};
 use crate::operator::DAMAGED;
 use crate::process::users::OtherUser;
 use crate::process::{file_limit, log};
-use crate::services::relay;
-use crate::sockets::protocols::{PROTOCOLS, Protocol, RELAY};
+use crate::services::{blossom, relay};
+use crate::sockets::protocols::{BLOSSOM, PROTOCOLS, Protocol, RELAY};
 use crate::sockets::{CertificateFiles, Plan, Validity, listeners};
 use crate::storage::index_store;
 use crate::{app, commands};
@@ -116,6 +118,7 @@ fn gather(options: &Options, depth: Depth) -> Facts {
         relay: None,
         plugin: None,
         watches: None,
+        media: None,
         machine: machine(options, data_dir.as_deref(), &plans),
         ports: Vec::new(),
         certificates: Vec::new(),
@@ -131,6 +134,7 @@ fn gather(options: &Options, depth: Depth) -> Facts {
         relay: relay_store(options, status.as_ref()),
         plugin: options.relay_plugin.as_deref().and_then(plugin),
         watches: watches(options),
+        media: media(options),
         ports: plans.iter().map(|plan| port(plan, status.as_ref())).collect(),
         certificates: plans.iter().filter_map(|plan| certificate(plan, data_dir.as_deref())).collect(),
         data_dir: data_dir.map(folder),
@@ -435,6 +439,20 @@ fn plugin(command: &str) -> Option<Plugin> {
         is_builtin || std::env::split_paths(&path).any(|folder| is_program(&folder.join(program)))
     };
     Some(Plugin { program: program.to_owned(), can_run })
+}
+
+/// Looks at the folder of the media store, if that is on.
+fn media(options: &Options) -> Option<Media> {
+    if listeners::plan_of(options, &BLOSSOM).ok()?.is_empty() {
+        return None;
+    }
+    let path = blossom::folder(options).ok()?;
+    let on_disk = nearest_existing(&path);
+    Some(Media {
+        folder: folder(path),
+        disk_free_bytes: on_disk.and_then(|folder| birdhouse_store::disk_free_bytes(&folder)),
+        floor_bytes: options.limits.clone().unwrap_or_default().blossom().disk_free_bytes,
+    })
 }
 
 // === the machine ===

@@ -16,7 +16,7 @@ use crate::config::{Options, watch_files};
 use crate::index::{derived, setup};
 use crate::process::private;
 use crate::process::users::OtherUser;
-use crate::services::{relay, relay_members, rules, streams};
+use crate::services::{blossom, relay, relay_members, rules, streams};
 use crate::sockets::ONION_KEY;
 
 /// Parts of a second that a paced run sleeps for each part that it reads.
@@ -35,6 +35,8 @@ pub(crate) struct Stores {
     pub(crate) watch_file: PathBuf,
     /// The watches of a running server.
     pub(crate) watches: Option<Watches>,
+    /// The media store of a running server, where it is on.
+    pub(crate) media: Option<Arc<birdhouse_blossom::Store>>,
 }
 
 /// A part of the data with a store of its own.
@@ -69,6 +71,12 @@ pub(crate) struct BackedUp {
     pub(crate) parts: Vec<Part>,
     /// Bytes that were read again from the backup and proved.
     pub(crate) proved_bytes: u64,
+    /// Files of the media store, if there is one.
+    #[serde(default)]
+    pub(crate) media_files: Option<u64>,
+    /// Files that are missing in it.
+    #[serde(default)]
+    pub(crate) media_missing: u64,
 }
 
 impl Part {
@@ -144,7 +152,7 @@ impl Stores {
         if stores.is_empty() {
             bail!("found no data in {}; set --data-dir and --network", data_dir.display());
         }
-        Ok(Self { data_dir, open: stores, watch_file: options.watch_file()?, watches: None })
+        Ok(Self { data_dir, open: stores, watch_file: options.watch_file()?, watches: None, media: None })
     }
 
     /// Returns the memory of what the log of each store has alone.
@@ -170,7 +178,9 @@ impl Stores {
                 published.push(store);
             }
         }
-        if published.is_empty() {
+        let media = self.media()?;
+        let has_media = media.as_ref().map(|media| media.total()).transpose()?.is_some_and(|total| total.files > 0);
+        if published.is_empty() && !has_media {
             bail!("failed to back up: neither an index nor a relay has anything yet");
         }
         private::folder(folder)?;
@@ -207,11 +217,50 @@ impl Stores {
                 }
             }
         }
+        // Last: a file of it that is damaged keeps nothing else from the backup.
+        if let Some(media) = media {
+            self.back_up_media(&media, folder, &mut done, pace)?;
+        }
         Ok(done)
     }
 }
 
 impl Stores {
+    /// Returns the media store: that of the server, or of one that was on before.
+    fn media(&self) -> Result<Option<Arc<birdhouse_blossom::Store>>> {
+        match &self.media {
+            Some(media) => Ok(Some(Arc::clone(media))),
+            None => Ok(media_at(&self.data_dir.join(blossom::FOLDER))?.map(Arc::new)),
+        }
+    }
+
+    /// Copies the media store, whose files are links where the disk is the same.
+    fn back_up_media(
+        &self,
+        media: &birdhouse_blossom::Store,
+        folder: &Path,
+        done: &mut BackedUp,
+        pace: Pace,
+    ) -> Result<()> {
+        let (from, target) = (self.data_dir.join(blossom::FOLDER), folder.join(blossom::FOLDER));
+        private::folder(&target)?;
+        let mut since = Instant::now();
+        let copied = media.back_up(&target, &mut || rest(pace, &mut since));
+        let copied = copied.with_context(|| format!("failed to copy {} to {}", from.display(), target.display()))?;
+        done.proved_bytes += copied.usage.bytes;
+        done.media_files = Some(copied.usage.files);
+        done.media_missing = copied.missing;
+        if let Some(first) = copied.damaged.first() {
+            bail!(
+                "the backup is whole but for {} damaged files of the media store, such as {}: their bytes are not those \
+                 of their names; remove them, or restore them from an older backup",
+                copied.damaged.len(),
+                first.display()
+            );
+        }
+        Ok(())
+    }
+
     /// Copies the file of notices, which a running server has open.
     fn copy_notices(&self, folder: &Path, file: &Path) -> Result<()> {
         let (from, to) = (self.data_dir.join(file), folder.join(file));
@@ -224,6 +273,15 @@ impl Stores {
         };
         copied.with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))
     }
+}
+
+/// Opens the media store of a folder, if there is one.
+fn media_at(folder: &Path) -> Result<Option<birdhouse_blossom::Store>> {
+    if !birdhouse_blossom::Store::is_at(folder) {
+        return Ok(None);
+    }
+    let store = birdhouse_blossom::Store::open(folder);
+    store.with_context(|| format!("failed to open the media store {}", folder.display())).map(Some)
 }
 
 /// Checks that the folder of a backup has nothing yet.

@@ -129,6 +129,11 @@ pub(super) fn open(options: &Options) -> Result<Option<Opened>> {
 }
 
 impl Opened {
+    /// Returns the store.
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
     /// The bound on connections.
     pub(super) fn connections(&mut self) -> &mut usize {
         &mut self.limits.connections

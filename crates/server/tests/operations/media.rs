@@ -171,3 +171,40 @@ fn a_server_that_ends_lets_an_upload_come_to_its_end() {
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
     assert!(server.wait().0.success());
 }
+
+#[test]
+fn a_backup_beside_the_server_has_the_files_and_their_owners() {
+    let arguments = [MEDIA, "--blossom-uploads=anyone"];
+    let mut server = Birdhouse::start_relay(tempfile::tempdir().unwrap(), &arguments);
+    assert_eq!(
+        [upload(&server, 1, b"kept"), upload(&server, 2, b"kept"), upload(&server, 2, b"other")],
+        [201, 200, 201]
+    );
+    let target = server.dir().join("backup");
+    let (done, said) = server.run("backup", &[target.to_str().unwrap()]);
+    assert!(done && said.contains("media store: backed up, 2 files"), "{said}");
+    let (_, said) = server.run("doctor", &["--relay-addr=127.0.0.1:0", MEDIA]);
+    assert!(said.contains("media store") && said.contains("blossom is writable"), "{said}");
+    let copy = tempfile::tempdir().unwrap();
+    std::fs::rename(&target, copy.path().join("data")).unwrap();
+    assert_eq!(upload(&server, 3, b"after"), 201);
+    server.signal(Signal::SIGTERM);
+    assert!(server.wait().0.success());
+    // A second one, without a server.
+    let (done, said) = server.run("backup", &[target.to_str().unwrap()]);
+    assert!(done && said.contains("media store: backed up, 3 files"), "{said}");
+    // A third one, by a server whose media store is off.
+    let server = Birdhouse::start_relay(server.into_dir(), &[]);
+    let third = server.dir().join("third");
+    let (done, said) = server.run("backup", &[third.to_str().unwrap()]);
+    assert!(done && said.contains("media store: backed up, 3 files"), "{said}");
+    drop(server);
+    let restored = tempfile::tempdir_in(copy.path()).unwrap();
+    std::fs::remove_dir(restored.path()).unwrap();
+    std::fs::rename(copy.path().join("data"), restored.path()).unwrap();
+    let server = Birdhouse::start_relay(restored, &arguments);
+    assert_eq!(read(&server, &hash_of(b"kept")).unwrap(), b"kept");
+    assert_eq!(read(&server, &hash_of(b"after")), None);
+    let metrics = server.get("/metrics").body;
+    assert!(metrics.contains("\nbirdhouse_blossom_files 2\n"), "{metrics}");
+}
