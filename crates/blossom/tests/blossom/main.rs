@@ -4,6 +4,7 @@
 
 mod bounds;
 mod client;
+mod clients_of_npm;
 mod owned;
 mod ranges;
 mod reports;
