@@ -1,4 +1,4 @@
-//! An upload in pieces of one byte, in a process of its own: the memory that it takes.
+//! An upload and a report in pieces of one byte, in a process of their own: the memory that they take.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "blossom/client.rs"]
@@ -23,25 +23,42 @@ fn resident_kib() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-#[test]
-fn an_upload_takes_no_more_memory_than_its_bytes() {
-    let running = Running::start(Given::default());
-    let body = vec![7; BYTES + 1];
-    let authorization = authorization(1, "upload", &[hash_of(&body)]);
-    let mut client = Client::connect(running.addr);
-    client.without_delay();
-    let length = body.len().to_string();
-    client.send_head("PUT", "/upload", &[("Authorization", &authorization), ("Content-Length", &length)]);
-    wait_until("an upload", || running.server.overview().uploading == 1);
+/// Sends bytes one by one, and returns the memory that they add once all were read.
+fn added_kib(client: &mut Client, bytes: &[u8], are_read: impl FnOnce()) -> u64 {
     let before = resident_kib();
-    for byte in body[..BYTES].chunks(1) {
+    for byte in bytes.chunks(1) {
         client.send(byte);
         // The server reads it by itself.
         std::thread::sleep(std::time::Duration::from_micros(50));
     }
-    wait_until("all bytes", || running.server.connections()[0].bytes_in >= BYTES as u64);
-    let added = resident_kib().saturating_sub(before);
-    assert!(added < ADDED_KIB_MAX, "{added} KiB");
+    are_read();
+    resident_kib().saturating_sub(before)
+}
+
+#[test]
+fn an_upload_and_a_report_take_no_more_memory_than_their_bytes() {
+    let running = Running::start(Given::default());
+    let body = vec![7; BYTES + 1];
+    let length = body.len().to_string();
+
+    let mut client = Client::connect(running.addr);
+    client.without_delay();
+    client.send_head("PUT", "/report", &[("Content-Length", &length)]);
+    // Nothing shows that a report is read before it is whole.
+    let added = added_kib(&mut client, &body[..BYTES], || std::thread::sleep(std::time::Duration::from_secs(1)));
+    assert!(added < ADDED_KIB_MAX, "report: {added} KiB");
+    client.send(&body[BYTES..]);
+    assert_eq!(client.answer("PUT").status, 400);
+    drop(client);
+
+    let authorization = authorization(1, "upload", &[hash_of(&body)]);
+    let mut client = Client::connect(running.addr);
+    client.without_delay();
+    client.send_head("PUT", "/upload", &[("Authorization", &authorization), ("Content-Length", &length)]);
+    wait_until("an upload", || running.server.overview().uploading == 1);
+    let has_come = || running.server.connections().iter().any(|open| open.bytes_in >= BYTES as u64);
+    let added = added_kib(&mut client, &body[..BYTES], || wait_until("all bytes", has_come));
+    assert!(added < ADDED_KIB_MAX, "upload: {added} KiB");
     client.send(&body[BYTES..]);
     assert_eq!(client.answer("PUT").status, 201);
 }

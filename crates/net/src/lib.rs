@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 // How messages lie in bytes.
+mod body;
 mod framing;
 mod lines;
 mod websocket;
@@ -50,6 +51,7 @@ mod reads;
 // What the APIs over HTTP say of themselves.
 mod openapi;
 
+pub use body::{BodyError, read_body};
 pub use framing::{CloseCode, Cut, Framing, Kind, Owed, Payload};
 pub use incoming::{Bounds, Incoming, Message, Next, PartialMessages};
 pub use io::Io;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use birdhouse_events::{Event, Kind};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use birdhouse_net::{BodyError, read_body};
 use hyper::StatusCode;
 use hyper::body::Incoming;
 use tokio::time::timeout;
@@ -43,12 +43,12 @@ pub(super) async fn report(caller: &Caller, body: &mut Incoming) -> Answer {
 }
 
 async fn read(body: &mut Incoming) -> Result<Vec<u8>, Refusal> {
-    match timeout(REPORT_TIMEOUT, Limited::new(body, REPORT_BYTES).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes().to_vec()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+    match timeout(REPORT_TIMEOUT, read_body(body, REPORT_BYTES)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(BodyError::TooLong)) => {
             Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a report may have {REPORT_BYTES} bytes")))
         }
-        Ok(Err(_)) => Err(Refusal::bad_request("the body is broken")),
+        Ok(Err(BodyError::Broken)) => Err(Refusal::bad_request("the body is broken")),
         Err(_) => Err(Refusal::too_slow()),
     }
 }

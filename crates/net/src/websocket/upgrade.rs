@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::io::{Error, Result};
 
-use http_body_util::{BodyExt as _, Collected, Full, Limited};
+use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS,
@@ -21,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::deflate::{Compression, agree};
+use crate::body::read_body;
 
 /// Bytes of the head of a request.
 pub const HEAD_BYTES: usize = 16 * 1024;
@@ -101,8 +102,7 @@ where
 
 /// Reads the body of a request; `None` if it has more bytes or breaks off.
 pub async fn body(request: Request<Incoming>, bytes_max: usize) -> Option<Bytes> {
-    let body = Limited::new(request.into_body(), bytes_max).collect().await;
-    body.ok().map(Collected::to_bytes)
+    read_body(request.into_body(), bytes_max).await.ok().map(Bytes::from)
 }
 
 /// Returns the answer to a request after which its stream carries a WebSocket, and the agreed compression. For servers
