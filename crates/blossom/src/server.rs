@@ -108,23 +108,51 @@ async fn sweep(service: Arc<Service>) {
     }
 }
 
-/// Goes over the folders of files, to the first one that has too many.
+/// Removes files that nobody owns, if they are no more than a kill leaves.
 async fn sweep_once(service: &Service) -> Swept {
     let limits = &service.settings.limits;
     // A kill leaves those that were about to get a row, or had lost it.
     let most = limits.uploads + limits.blocking_threads();
+    sweep_up_to(&service.store, most as u64, SWEEP_PAUSE).await
+}
+
+/// Removes all files that nobody owns, or none where they are more than `most`.
+async fn sweep_up_to(store: &Store, most: u64, pause: Duration) -> Swept {
+    let found = sweep_all(store, 0, pause).await;
+    if found.left == 0 || found.left > most { found } else { sweep_all(store, most, pause).await }
+}
+
+/// Goes over all folders of files, and removes at most this many.
+async fn sweep_all(store: &Store, most: u64, pause: Duration) -> Swept {
     let mut all = Swept::default();
     for part in 0..=u8::MAX {
-        match offload(|| service.store.sweep(part, most as u64 - all.removed)) {
+        match offload(|| store.sweep(part, most - all.removed)) {
             Ok(Swept { kept, removed, left }) => {
-                all = Swept { kept: all.kept + kept, removed: all.removed + removed, left };
+                all = Swept { kept: all.kept + kept, removed: all.removed + removed, left: all.left + left };
             }
             Err(error) => tracing::error!(%error, "failed to look for files of the media store that nobody owns"),
         }
-        if all.left > 0 {
-            break;
-        }
-        sleep(SWEEP_PAUSE).await;
+        sleep(pause).await;
     }
     all
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::hash::BlobHash;
+
+    #[tokio::test]
+    async fn more_files_without_a_row_than_a_kill_leaves_all_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        for number in 0..5 {
+            fs::write(store.path(BlobHash([number * 40; 32])), b"of a newer index").unwrap();
+        }
+        assert_eq!(sweep_up_to(&store, 4, Duration::ZERO).await, Swept { kept: 0, removed: 0, left: 5 });
+        assert_eq!(sweep_up_to(&store, 5, Duration::ZERO).await, Swept { kept: 0, removed: 5, left: 0 });
+    }
 }
