@@ -178,8 +178,9 @@ impl Stores {
                 published.push(store);
             }
         }
-        let media = self.media()?;
-        let has_media = media.as_ref().map(|media| media.total()).transpose()?.is_some_and(|total| total.files > 0);
+        let media = self.media();
+        let is_empty = |media: &birdhouse_blossom::Store| media.total().is_ok_and(|total| total.files == 0);
+        let has_media = media.as_ref().map_or(true, |media| media.as_ref().is_some_and(|media| !is_empty(media)));
         if published.is_empty() && !has_media {
             bail!("failed to back up: neither an index nor a relay has anything yet");
         }
@@ -206,19 +207,17 @@ impl Stores {
         }
         copy_if_present(&self.watch_file, &folder.join(watch_files::FILE))?;
         for (part, from, _) in &self.open {
-            if done.parts.contains(part) {
-                let folder_of_part = from.strip_prefix(&self.data_dir).unwrap_or(from);
-                // The log last: an entry without its change is all that a change in between leaves.
-                for file in [rules::FILE, relay_members::KEY, birdhouse_relay::AUDIT_FILE] {
-                    copy_if_present(&from.join(file), &folder.join(folder_of_part).join(file))?;
-                }
-                if *part == Part::Index {
-                    self.copy_notices(folder, &watch_files::state(folder_of_part))?;
-                }
+            let folder_of_part = from.strip_prefix(&self.data_dir).unwrap_or(from);
+            // The log last: an entry without its change is all that a change in between leaves.
+            for file in [rules::FILE, relay_members::KEY, birdhouse_relay::AUDIT_FILE] {
+                copy_if_present(&from.join(file), &folder.join(folder_of_part).join(file))?;
+            }
+            if *part == Part::Index && done.parts.contains(part) {
+                self.copy_notices(folder, &watch_files::state(folder_of_part))?;
             }
         }
-        // Last: a file of it that is damaged keeps nothing else from the backup.
-        if let Some(media) = media {
+        // Last: an index or a file of it that is damaged keeps nothing else from the backup.
+        if let Some(media) = media? {
             self.back_up_media(&media, folder, &mut done, pace)?;
         }
         Ok(done)
@@ -295,6 +294,10 @@ pub(crate) fn check_is_new(folder: &Path) -> Result<()> {
 /// Copies a file, if it is there.
 fn copy_if_present(from: &Path, to: &Path) -> Result<()> {
     if from.exists() {
+        // A relay has rules and keys before it has events.
+        if let Some(folder) = to.parent() {
+            std::fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
+        }
         std::fs::copy(from, to).with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))?;
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -172,6 +173,11 @@ fn a_server_that_ends_lets_an_upload_come_to_its_end() {
     assert!(server.wait().0.success());
 }
 
+/// Returns true if a data folder has the rules of a relay.
+fn has_rules(folder: &Path) -> bool {
+    folder.read_dir().unwrap().any(|part| part.unwrap().path().join("rules").exists())
+}
+
 #[test]
 fn a_backup_beside_the_server_has_the_files_and_their_owners() {
     let arguments = [MEDIA, "--blossom-uploads=anyone"];
@@ -180,9 +186,11 @@ fn a_backup_beside_the_server_has_the_files_and_their_owners() {
         [upload(&server, 1, b"kept"), upload(&server, 2, b"kept"), upload(&server, 2, b"other")],
         [201, 200, 201]
     );
+    server.ctl_json(&["ban", "author", &keys(9).pubkey().to_string(), "--reason", "spam"]);
     let target = server.dir().join("backup");
     let (done, said) = server.run("backup", &[target.to_str().unwrap()]);
     assert!(done && said.contains("media store: backed up, 2 files"), "{said}");
+    assert!(has_rules(&target), "the relay has no event yet, and rules");
     let (_, said) = server.run("doctor", &["--relay-addr=127.0.0.1:0", MEDIA]);
     assert!(said.contains("media store") && said.contains("blossom is writable"), "{said}");
     let copy = tempfile::tempdir().unwrap();
@@ -194,10 +202,18 @@ fn a_backup_beside_the_server_has_the_files_and_their_owners() {
     let (done, said) = server.run("backup", &[target.to_str().unwrap()]);
     assert!(done && said.contains("media store: backed up, 3 files"), "{said}");
     // A third one, by a server whose media store is off.
-    let server = Birdhouse::start_relay(server.into_dir(), &[]);
+    let mut server = Birdhouse::start_relay(server.into_dir(), &[]);
     let third = server.dir().join("third");
     let (done, said) = server.run("backup", &[third.to_str().unwrap()]);
     assert!(done && said.contains("media store: backed up, 3 files"), "{said}");
+    // A fourth one, of a media store whose index is damaged.
+    server.signal(Signal::SIGTERM);
+    assert!(server.wait().0.success());
+    let (index, fourth) = (server.dir().join("blossom/blobs.redb"), server.dir().join("fourth"));
+    let whole = std::fs::read(&index).unwrap();
+    std::fs::write(&index, vec![7; whole.len()]).unwrap();
+    let (done, said) = server.run("backup", &[fourth.to_str().unwrap()]);
+    assert!(!done && said.contains("blobs.redb") && has_rules(&fourth), "{said}");
     drop(server);
     let restored = tempfile::tempdir_in(copy.path()).unwrap();
     std::fs::remove_dir(restored.path()).unwrap();
