@@ -66,8 +66,8 @@ fn named(text: &str) -> BTreeSet<String> {
 #[test]
 fn dashboard_and_alerts_name_metrics_that_exist() {
     let node = node();
-    let addresses = ["BIRDHOUSE_RELAY_ADDR", "BIRDHOUSE_REST_ADDR"].map(|name| (name, "127.0.0.1:0"));
-    let server = Birdhouse::start_with(&node, &addresses);
+    let names = ["BIRDHOUSE_RELAY_ADDR", "BIRDHOUSE_REST_ADDR", "BIRDHOUSE_BLOSSOM_ADDR"];
+    let server = Birdhouse::start_with(&node, &names.map(|name| (name, "127.0.0.1:0")));
     let page = server.get("/metrics").body;
     // A counter or a family may have no value yet; its description is there.
     let described = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
