@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use birdhouse_database::redb;
+
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

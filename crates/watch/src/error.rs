@@ -13,7 +13,7 @@ pub enum Error {
         /// The file.
         path: std::path::PathBuf,
         /// The failure.
-        error: redb::Error,
+        error: birdhouse_database::redb::Error,
     },
     /// A record of the file of notices cannot be read.
     #[error(

@@ -49,14 +49,8 @@ impl Store {
     /// Failures of the disk.
     pub fn back_up(&self, folder: &Path, rest: &mut dyn FnMut()) -> Result<Copied> {
         fs::create_dir_all(folder).map_err(Error::file("make", folder))?;
-        // Holds off every other writer, and is never committed.
-        let (from, to) = (self.folder.join(INDEX), folder.join(INDEX));
-        let copied = self.with(|database| {
-            let _held = database.begin_write()?;
-            // Of the other disk: no failure of this index.
-            Ok(fs::copy(&from, &to))
-        })?;
-        copied.map_err(Error::file("copy", &from))?;
+        let to = folder.join(INDEX);
+        self.held(|from| fs::copy(from, &to).map_err(Error::file("copy", from)))??;
         let copy = Self::open(folder)?;
         let (mut last, mut done) = (None, Copied::default());
         loop {

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use birdhouse_database::Database;
+use birdhouse_database::redb::{self, ReadTransaction, WriteTransaction};
 use birdhouse_events::Pubkey;
-use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
-use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
+use parking_lot::Mutex;
 
 use super::blob::{Blob, ListPage, Removed, Stored, Swept, Usage};
 use super::incoming::Incoming;
@@ -44,9 +45,7 @@ pub(crate) struct Settling<'a> {
 /// Blobs in a folder.
 pub struct Store {
     pub(super) folder: PathBuf,
-    /// `None` after a failure of the disk, until somebody needs the index again: the library gives up on a file that
-    /// failed once, though a full disk has room again later.
-    database: RwLock<Option<Database>>,
+    database: Database,
     settling: Mutex<()>,
     reserved: Arc<Reserved>,
     /// Number of the next upload.
@@ -70,7 +69,7 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Self> {
         let store = Self {
             folder: folder.to_owned(),
-            database: RwLock::default(),
+            database: Database::new(&folder.join(INDEX)),
             settling: Mutex::default(),
             reserved: Arc::default(),
             next: AtomicU64::new(0),
@@ -299,39 +298,21 @@ impl Store {
 
     /// Runs changes as one transaction, durable when this returns.
     pub(super) fn write<T>(&self, change: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>) -> Result<T> {
-        self.with(|database| {
-            let transaction = database.begin_write()?;
-            let result = change(&transaction)?;
-            transaction.commit()?;
-            Ok(result)
-        })
+        self.database.write(change).map_err(|error| self.failed(error))
     }
 
     /// Reads one state of the index.
     pub(super) fn read<T>(&self, question: impl FnOnce(&ReadTransaction) -> Result<T, redb::Error>) -> Result<T> {
-        self.with(|database| question(&database.begin_read()?))
+        self.database.read(question).map_err(|error| self.failed(error))
     }
 
-    /// Uses the open index, which is closed after a failure of the disk.
-    pub(super) fn with<T>(&self, run: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T> {
-        let result = self.opened().and_then(|database| run(&database));
-        if let Err(redb::Error::Io(_) | redb::Error::PreviousIo) = &result {
-            *self.database.write() = None;
-        }
-        result.map_err(|error| Error::Index { path: self.folder.join(INDEX), source: Box::new(error) })
+    /// Uses the file of the index as it was committed last; nothing is committed meanwhile.
+    pub(super) fn held<T>(&self, run: impl FnOnce(&Path) -> T) -> Result<T> {
+        self.database.held(run).map_err(|error| self.failed(error))
     }
 
-    /// Returns the index, which is opened if it is not.
-    fn opened(&self) -> Result<MappedRwLockReadGuard<'_, Database>, redb::Error> {
-        loop {
-            if let Ok(database) = RwLockReadGuard::try_map(self.database.read(), Option::as_ref) {
-                return Ok(database);
-            }
-            let mut database = self.database.write();
-            if database.is_none() {
-                *database = Some(Database::create(self.folder.join(INDEX))?);
-            }
-        }
+    fn failed(&self, error: redb::Error) -> Error {
+        Error::Index { path: self.database.path().to_owned(), source: Box::new(error) }
     }
 }
 

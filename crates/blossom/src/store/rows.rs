@@ -13,8 +13,8 @@
 
 use std::ops::Bound;
 
+use birdhouse_database::redb::{self, ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 use birdhouse_events::Pubkey;
-use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 
 use super::blob::{Blob, ListPage, Removed, Usage};
 use crate::hash::BlobHash;

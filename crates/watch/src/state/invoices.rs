@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use redb::{ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
+use birdhouse_database::redb::{self, ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
 
 use crate::error::{Error, Result};
 use crate::invoice::{Invoice, InvoiceId, Reserve};

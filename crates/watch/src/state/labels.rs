@@ -1,6 +1,8 @@
 //! Table `labels`: `kind u8, reference` -> the label as JSON.
 
-use redb::{ReadTransaction, ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction};
+use birdhouse_database::redb::{
+    self, ReadTransaction, ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction,
+};
 
 use crate::error::{Error, Result};
 use crate::invoice::{Label, LabelKind};

@@ -1,6 +1,6 @@
 //! Table `log`: `seq u64` -> the notice as JSON. Positions ascend from 1 and are never used twice.
 
-use redb::{ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
+use birdhouse_database::redb::{self, ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
 
 use crate::error::{Error, Result};
 use crate::limits::NOTICES_MAX;

@@ -11,13 +11,13 @@ mod records;
 mod warnings;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use birdhouse_chain::source::BlockId;
+use birdhouse_database::Database;
+use birdhouse_database::redb::{self, ReadTransaction, WriteTransaction};
 use bitcoin::Txid;
-use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
-use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
 
 use crate::error::{Error, Result};
 use crate::file::{ChannelName, WatchName};
@@ -28,22 +28,9 @@ pub(crate) use outbox::{Attempts, ChannelRecord, Entry, Fate, Head, Pending, Que
 pub(crate) use records::{Changes, Lines, Open, Unread, WatchRecord};
 
 /// The file, open. Clones share it.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct State {
-    /// `None` after a failure of the disk, until somebody needs the file again: the library gives up on a file that
-    /// failed once, though a full disk has room again later.
-    database: Arc<RwLock<Option<Database>>>,
-    opener: Arc<Opener>,
-    path: PathBuf,
-}
-
-/// Opens the file.
-type Opener = dyn Fn(&Path) -> Result<Database, redb::Error> + Send + Sync;
-
-impl std::fmt::Debug for State {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("State").field("path", &self.path).finish_non_exhaustive()
-    }
+    database: Arc<Database>,
 }
 
 /// A notice that an update appends, and the channels that it goes to.
@@ -59,14 +46,7 @@ impl State {
     /// # Errors
     /// Another process has it open, it is damaged, or the disk fails.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::open_by(path, |path| Ok(Database::create(path)?))
-    }
-
-    fn open_by(
-        path: &Path,
-        open: impl Fn(&Path) -> Result<Database, redb::Error> + Send + Sync + 'static,
-    ) -> Result<Self> {
-        let state = Self { database: Arc::default(), opener: Arc::new(open), path: path.to_owned() };
+        let state = Self { database: Arc::new(Database::new(path)) };
         state.write(|transaction| {
             log::create(transaction)?;
             records::create(transaction)?;
@@ -132,39 +112,16 @@ impl State {
 
     /// Runs changes as one transaction, durable when this returns.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>) -> Result<T> {
-        self.with(|database| {
-            let transaction = database.begin_write()?;
-            let result = change(&transaction)?;
-            transaction.commit()?;
-            Ok(result)
-        })
+        self.database.write(change).map_err(|error| self.failed(error))
     }
 
     /// Reads one state of the file.
     pub(crate) fn read<T>(&self, question: impl FnOnce(&ReadTransaction) -> Result<T, redb::Error>) -> Result<T> {
-        self.with(|database| question(&database.begin_read()?))
+        self.database.read(question).map_err(|error| self.failed(error))
     }
 
-    /// Uses the open file, which is closed after a failure of the disk.
-    fn with<T>(&self, run: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Result<T> {
-        let result = self.opened().and_then(|database| run(&database));
-        if let Err(redb::Error::Io(_) | redb::Error::PreviousIo) = &result {
-            *self.database.write() = None;
-        }
-        result.map_err(|error| Error::State { path: self.path.clone(), error })
-    }
-
-    /// Returns the file, which is opened if it is not.
-    fn opened(&self) -> Result<MappedRwLockReadGuard<'_, Database>, redb::Error> {
-        loop {
-            if let Ok(database) = RwLockReadGuard::try_map(self.database.read(), Option::as_ref) {
-                return Ok(database);
-            }
-            let mut database = self.database.write();
-            if database.is_none() {
-                *database = Some((self.opener)(&self.path)?);
-            }
-        }
+    fn failed(&self, error: redb::Error) -> Error {
+        Error::State { path: self.path().to_owned(), error }
     }
 
     /// Copies the file for a backup, as it was committed last; nothing is committed meanwhile. The copy is known as
@@ -173,18 +130,14 @@ impl State {
     /// # Errors
     /// Failures of the disk.
     pub fn back_up(&self, target: &Path) -> Result<()> {
-        self.with(|database| {
-            // Holds off every other writer, and is never committed.
-            let _held = database.begin_write()?;
-            std::fs::copy(&self.path, target)?;
-            Ok(())
-        })?;
+        let copied = self.database.held(|path| std::fs::copy(path, target));
+        copied.and_then(|copied| Ok(copied?)).map_err(|error| self.failed(error))?;
         Self::open(target)?.write(invoices::mark_as_copy)
     }
 
     /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.database.path()
     }
 }
 
@@ -202,88 +155,9 @@ pub(crate) fn append(transaction: &WriteTransaction, routed: &mut [Routed]) -> R
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::fs::{self, OpenOptions};
-    use std::io;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use redb::StorageBackend;
-    use redb::backends::FileBackend;
+    use std::fs;
 
     use super::*;
-
-    /// A file on a disk that may be full.
-    #[derive(Debug)]
-    struct Disk {
-        file: FileBackend,
-        is_full: Arc<AtomicBool>,
-    }
-
-    impl Disk {
-        fn room(&self) -> io::Result<()> {
-            if self.is_full.load(Ordering::Relaxed) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
-        }
-    }
-
-    impl StorageBackend for Disk {
-        fn len(&self) -> io::Result<u64> {
-            self.file.len()
-        }
-
-        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-            self.file.read(offset, out)
-        }
-
-        fn set_len(&self, len: u64) -> io::Result<()> {
-            self.room()?;
-            self.file.set_len(len)
-        }
-
-        fn sync_data(&self) -> io::Result<()> {
-            self.file.sync_data()
-        }
-
-        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-            self.room()?;
-            self.file.write(offset, data)
-        }
-
-        fn close(&self) -> io::Result<()> {
-            self.file.close()
-        }
-    }
-
-    #[test]
-    fn a_disk_that_was_full_for_a_moment_takes_records_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let is_full = Arc::new(AtomicBool::new(false));
-        let full = Arc::clone(&is_full);
-        let state = State::open_by(&folder.path().join("watch.redb"), move |path| {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-            let disk = Disk { file: FileBackend::new(file)?, is_full: Arc::clone(&full) };
-            Ok(Database::builder().create_with_backend(disk)?)
-        });
-        let state = state.unwrap();
-        let reserve = |first: u32| {
-            state.write(|transaction| {
-                let mut table = transaction.open_table(redb::TableDefinition::<u32, u32>::new("test"))?;
-                table.insert(first, first)?;
-                Ok(())
-            })
-        };
-        reserve(1).unwrap();
-        is_full.store(true, Ordering::Relaxed);
-        reserve(2).unwrap_err();
-        reserve(3).unwrap_err();
-        is_full.store(false, Ordering::Relaxed);
-        reserve(4).unwrap();
-        let kept: Vec<u32> = state
-            .read(|transaction| {
-                let table = transaction.open_table(redb::TableDefinition::<u32, u32>::new("test"))?;
-                Ok(redb::ReadableTable::iter(&table)?.map(|row| row.unwrap().0.value()).collect())
-            })
-            .unwrap();
-        assert_eq!(kept, [1, 4]);
-    }
 
     /// Written over the old file, a copy has its inode and its time of creation.
     #[test]

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use redb::{ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
+use birdhouse_database::redb::{self, ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
 use super::{State, log};

@@ -3,9 +3,9 @@
 
 use birdhouse_chain::Found;
 use birdhouse_chain::source::BlockId;
+use birdhouse_database::redb::{self, ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
 use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Txid};
-use redb::{ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

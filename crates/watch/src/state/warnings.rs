@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use redb::{ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
+use birdhouse_database::redb::{self, ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
 
 use crate::error::{Error, Result};
 use crate::notice::Health;
