@@ -35,6 +35,7 @@ mod unsent;
 // From an address to a conversation.
 mod listener;
 mod proxy;
+mod requests;
 mod seated;
 mod seats;
 mod tls;
@@ -64,6 +65,7 @@ pub use outbox::{Framed, Outbox, Patience, write_now};
 pub use proxy::{Proxy, V2_REST_BYTES_MAX};
 pub use reads::{CLIENT_PROCESSORS_PERCENT, FetchBounds, ReadTurns, Reads};
 pub use registry::{Bans, ConnectionGuard, ConnectionInfo, Connections, Registry, Traffic, Unwelcome};
+pub use requests::{RequestBounds, serve_requests};
 pub use seated::Seated;
 pub use seats::{Seat, SeatCounters, SeatCounts, Seats};
 pub use signals::{Reason, Signals};

@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{Instrument as _, debug, debug_span, info, warn};
 
 use crate::io::Io;
+use crate::meter::Meter;
 use crate::proxy::{self, Proxy};
 use crate::registry::Registry;
 use crate::seats::{Seat, Seats};
@@ -116,6 +117,19 @@ impl Transport {
     /// Returns the processor time that a client is charged for before the first message.
     pub fn opening_work(&self) -> Duration {
         if self.certificate().is_some() { SOCKET_WORK + TLS_WORK } else { SOCKET_WORK }
+    }
+
+    /// Charges the client of a server of HTTP for the opening, before the handshake: that costs more than anything that
+    /// a stranger can ask for with as few bytes.
+    ///
+    /// # Errors
+    /// The client has used more than its share, and there is a handshake. Without one the first answer says it.
+    pub fn charge_opening(&self, meter: &Meter) -> Result<()> {
+        let charged = meter.charge(self.opening_work(), Instant::now());
+        if charged.is_err() && self.certificate().is_some() {
+            return Err(Error::other("the client has used more than its share"));
+        }
+        Ok(())
     }
 
     /// Does the handshake of TLS, where the transport has it.

@@ -5,10 +5,8 @@ use std::io::{Error, Result};
 use std::sync::Arc;
 use std::time::Instant;
 
-use birdhouse_net::{Accepted, ConnectionGuard, Seated, SlowWrite, Stream, handshake};
-use hyper::server::conn::http1;
+use birdhouse_net::{Accepted, ConnectionGuard, RequestBounds, Seated, Stream, handshake, serve_requests};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::routes::respond;
@@ -50,38 +48,18 @@ async fn greet(
     let bounds = service.settings.limits.client();
     let entered = service.registry.enter(id, &listener.name, origin, &bounds, Instant::now());
     let guard = entered.map_err(Error::other)?;
-    // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes. Without TLS
-    // the first answer says it.
-    let charged = guard.meter.charge(listener.transport.opening_work(), Instant::now());
-    if charged.is_err() && listener.transport.certificate().is_some() {
-        return Err(Error::other("the client has used more than its share"));
-    }
+    listener.transport.charge_opening(&guard.meter)?;
     seat.complete(origin);
     Ok((guard, listener.transport.open(Seated::new(socket, seat)).await?, permit))
 }
 
-async fn serve(caller: Caller, stream: Stream, mut stopped: watch::Receiver<()>) {
-    let (service, meter) = (Arc::clone(&caller.service), Arc::clone(&caller.meter));
-    let limits = &service.settings.limits;
+async fn serve(caller: Caller, stream: Stream, stopped: watch::Receiver<()>) {
+    let (limits, meter) = (caller.limits(), Arc::clone(&caller.meter));
+    let (head_timeout, write_timeout) = (limits.head_timeout, limits.write_timeout);
+    let bounds = RequestBounds { head_timeout, head_bytes: HEAD_BYTES, write_timeout };
     let answer = service_fn(move |request| {
         let caller = caller.clone();
         async move { Ok::<_, Infallible>(respond(caller, request).await) }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_timeout)
-        .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(SlowWrite::new(stream, limits.write_timeout)), answer);
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = meter.disconnected() => return,
-        _ = stopped.changed() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection failed");
-    }
+    serve_requests(stream, bounds, &meter, stopped, answer).await;
 }

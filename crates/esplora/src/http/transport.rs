@@ -8,18 +8,16 @@ use axum::Router;
 use axum::extract::Request;
 use birdhouse_clients::Overdrawn;
 use birdhouse_net::{
-    Accepted, ConnectionGuard, Meter, Seated, SlowWrite, StatusCode, Stream, Transport, Unsent, Unwelcome, Upgraded,
-    WebPages, handshake,
+    Accepted, ConnectionGuard, Meter, RequestBounds, Seated, SlowWrite, StatusCode, Stream, Transport, Unsent,
+    Unwelcome, Upgraded, WebPages, handshake, serve_requests,
 };
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
-use tracing::debug;
 
 use crate::http::slashes;
 use crate::limits::{HEAD_BYTES, OVERDRAWN_PAUSE, REQUEST_WORK};
@@ -67,12 +65,7 @@ async fn greet(
         refuse(&socket, &listener.transport, why);
         Error::other(why)
     })?;
-    // Before the handshake, which costs more than anything that a stranger can ask for with as few bytes. Without TLS
-    // the first answer says it, with status 429.
-    let charged = guard.meter.charge(listener.transport.opening_work(), Instant::now());
-    if charged.is_err() && listener.transport.certificate().is_some() {
-        return Err(Error::other("the client has used more than its share"));
-    }
+    listener.transport.charge_opening(&guard.meter)?;
     seat.complete(origin);
     Ok((guard, listener.transport.open(Seated::new(socket, seat)).await?, permit))
 }
@@ -118,24 +111,9 @@ impl Welcome {
             }
         });
         let limits = &self.service.settings.limits;
-        let stream = TokioIo::new(SlowWrite::new(stream, limits.write_timeout));
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.head_timeout)
-            .max_buf_size(HEAD_BYTES)
-            .serve_connection(stream, answer)
-            .with_upgrades();
-        let mut connection = std::pin::pin!(connection);
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = meter.disconnected() => return,
-            _ = self.stopped.changed() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        };
-        if let Err(error) = ended {
-            debug!(%error, "connection failed");
+        let (head_timeout, write_timeout) = (limits.head_timeout, limits.write_timeout);
+        let bounds = RequestBounds { head_timeout, head_bytes: HEAD_BYTES, write_timeout };
+        if !serve_requests(stream, bounds, &meter, self.stopped.clone(), answer).await {
             return;
         }
         let switching = caller.switching.lock().take();

@@ -7,19 +7,18 @@ use std::time::{Duration, Instant};
 use birdhouse_chain::Snapshot;
 use birdhouse_clients::PlaceBounds;
 use birdhouse_net::{
-    Accepted, ClientBounds, Compression, ConnectionGuard, ConnectionSlots, Listener, Response as PlainResponse, Seated,
-    Seats, SlowWrite, Stream, handshake, switch,
+    Accepted, ClientBounds, Compression, ConnectionGuard, ConnectionSlots, Listener, RequestBounds,
+    Response as PlainResponse, Seated, Seats, SlowWrite, Stream, handshake, serve_requests, switch,
 };
 use futures_util::{StreamExt as _, stream};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -109,7 +108,7 @@ async fn serve_connection(
     routes: &Arc<[&'static Route]>,
     guard: &ConnectionGuard,
     stream: Stream,
-    mut stopped: watch::Receiver<()>,
+    stopped: watch::Receiver<()>,
 ) {
     let meter = Arc::clone(&guard.meter);
     let for_answers = stopped.clone();
@@ -119,23 +118,12 @@ async fn serve_connection(
         let (routes, switching) = (Arc::clone(routes), Arc::clone(&switching));
         async move { Ok::<_, Infallible>(respond(caller, &routes, request, switching).await) }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(API_HEAD_TIMEOUT)
-        .max_buf_size(API_HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(SlowWrite::new(stream, API_WRITE_TIMEOUT)), answer)
-        .with_upgrades();
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = meter.disconnected() => return,
-        _ = stopped.changed() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
+    let bounds = RequestBounds {
+        head_timeout: API_HEAD_TIMEOUT,
+        head_bytes: API_HEAD_BYTES_MAX,
+        write_timeout: API_WRITE_TIMEOUT,
     };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection failed");
+    if !serve_requests(stream, bounds, &meter, stopped, answer).await {
         return;
     }
     let Some(Switching { stream, caller, feed }) = switching.lock().take() else { return };
